@@ -34,8 +34,8 @@ async def test_everything_runs_on_the_server_that_is_named(
     token = tmp_path / "token"
     token.write_text(TOKEN)
     token.chmod(0o600)
-    door = ("--ws-auth", "capability-token", "--ws-token-file", str(token))
-    with serving("--allow-escalation", *door) as server:
+    token_options = ("--ws-auth", "capability-token", "--ws-token-file", str(token))
+    with serving("--allow-escalation", *token_options) as server:
         named = ("--server", server.url, "--token-file", token, "--workspace", workspace)
         async with connected(parameters(*named, "--rules", rules_file(tmp_path)), era) as client:
             told = fields(await client.call_tool("shell", call("id -u; whoami; echo rc=$?", workspace)))

@@ -17,7 +17,7 @@ from paddock.agent.command_rules import CommandRules
 from paddock.model.decision import Action
 from paddock.rules.loader import load_sound_policy
 from tests import tls
-from tests.interaction.test_doors import TOKEN, private
+from tests.interaction.test_listeners import TOKEN, private
 from tests.interaction.test_reload import OTHER_TOKEN
 from tests.mcp_client import RawStdio, rules_file
 from tests.operators import terminal

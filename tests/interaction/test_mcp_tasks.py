@@ -18,7 +18,7 @@ from paddock.mcp_server.http import HttpSessions, application
 from paddock.mcp_server.service import Service, offered
 from paddock.mcp_server.session import Session
 from paddock.mcp_server.workplace import Terms
-from paddock.server.http_door import HttpDoor
+from paddock.server.http_listener import HttpListener
 from tests.life_line import LifeLine
 from tests.mcp_client import META, rules_file, workplace
 
@@ -84,7 +84,7 @@ async def stateless(
         terms = Terms(profile=":workspace", tools=tuple(ALL_TOOLS), workspace=str(workspace))
         sessions = HttpSessions(lambda: Session(shared, terms))
         service = Service(offered(terms.tools), sessions.of, task_after_s=after_s)
-        guard = application(service, HttpDoor(Settings()), 80, sessions)
+        guard = application(service, HttpListener(Settings()), 80, sessions)
         transport = httpx2.ASGITransport(app=guard)
         try:
             async with (

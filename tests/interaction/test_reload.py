@@ -15,7 +15,7 @@ from websockets.sync.client import connect
 
 import paddock
 from tests import tls
-from tests.interaction.test_doors import TOKEN, call, initialize, private, refusal
+from tests.interaction.test_listeners import TOKEN, call, initialize, private, refusal
 from tests.interaction.test_server_end import PATIENCE_S, STUBBORN
 from tests.operators import PADDOCK, new_operator, terminal
 from tests.processes import descendants_of, has_ended, watched

@@ -112,7 +112,7 @@ def test_a_server_that_must_confine_and_can_not_is_not_ready(tmp_path: Path) -> 
         assert answer_of(server.url, "/readyz") == (200, "ok\n")
 
 
-# --- settings and doors ---------------------------------------------------------
+# --- settings and listeners ----------------------------------------------------
 
 
 def checked(file: Path, text: str) -> subprocess.CompletedProcess[str]:

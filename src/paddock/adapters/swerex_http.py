@@ -31,7 +31,7 @@ from swerex.runtime.abstract import (
 from paddock.adapters.swerex import PaddockRuntime
 from paddock.errors import PaddockError
 from paddock.server.asgi import Message, Receive, Scope, Send, headers_of, refusal_of, refuse
-from paddock.server.http_door import HttpDoor
+from paddock.server.http_listener import HttpListener
 from paddock.transport.http import Headers
 
 KEY_HEADER: Final = "x-api-key"
@@ -59,9 +59,9 @@ class TooLarge(Exception):
 class SwerexApplication:
     """Answers for one runtime, as an ASGI application."""
 
-    def __init__(self, runtime: PaddockRuntime, door: HttpDoor) -> None:
+    def __init__(self, runtime: PaddockRuntime, listener: HttpListener) -> None:
         self._runtime = runtime
-        self._door = door
+        self._listener = listener
         self._answers: OrderedDict[str, asyncio.Task[JSONResponse]] = OrderedDict()
         self._calls: dict[str, tuple[TypeAdapter[Any], Answering]] = {
             "/create_session": (TypeAdapter(CreateSessionRequest), runtime.create_session),
@@ -75,7 +75,7 @@ class SwerexApplication:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         headers = headers_of(scope)
-        request_filter = self._door.request_filter
+        request_filter = self._listener.request_filter
         if request_filter.credential is not None and headers.get(KEY_HEADER) is None:
             await JSONResponse({"detail": "Not authenticated"}, 403)(scope, receive, send)
             return

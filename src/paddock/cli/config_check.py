@@ -46,7 +46,7 @@ def add_parser(verbs: Verbs) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Check the file, and print what a server would do with it."""
-    from paddock.cli.door import who_can_connect
+    from paddock.cli.listen_text import who_can_connect
     from paddock.config import load_settings, locate
 
     try:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from paddock.mcp_server.workplace import Terms, Workplace
     from paddock.rules.policy import Policy
     from paddock.sandbox.profile.table import WrittenProfile
-    from paddock.server.http_door import HttpDoor
+    from paddock.server.http_listener import HttpListener
 
 DESCRIPTION = """\
 Serve the tools of Paddock to MCP clients, on standard input and output or over HTTP: `shell`,
@@ -164,13 +164,13 @@ async def _serve(arguments: argparse.Namespace) -> None:
     garbage.resume()
     async with AsyncExitStack() as stack:
         stack.push_async_callback(workplace.aclose)
-        door = None if arguments.listen is None else _door(arguments)
-        stack.callback(asyncio.create_task(_reload_whenever(reload, arguments, in_force, door)).cancel)
+        listener = None if arguments.listen is None else _listener(arguments)
+        stack.callback(asyncio.create_task(_reload_whenever(reload, arguments, in_force, listener)).cancel)
         console = await stack.enter_async_context(ConsoleApprover()) if arguments.ask == "console" else None
-        if door is None:
+        if listener is None:
             await _until(stop, serve_stdio(workplace, terms, console))
         else:
-            await _serve_http(door, workplace, terms, console, stop)
+            await _serve_http(listener, workplace, terms, console, stop)
 
 
 async def _until(stop: asyncio.Event, serving: Coroutine[Any, Any, None]) -> None:
@@ -187,7 +187,7 @@ async def _until(stop: asyncio.Event, serving: Coroutine[Any, Any, None]) -> Non
 
 
 async def _serve_http(
-    door: HttpDoor,
+    listener: HttpListener,
     workplace: Workplace,
     terms: Terms,
     console: Approver | None,
@@ -204,16 +204,16 @@ async def _serve_http(
     service = Service(offered(terms.tools), sessions.of)
     for number in STOPPING_SERVER:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await serve_http(door, service, sessions, announce=_announce, stop=stop)
+    await serve_http(listener, service, sessions, announce=_announce, stop=stop)
 
 
-def _door(arguments: argparse.Namespace) -> HttpDoor:
+def _listener(arguments: argparse.Namespace) -> HttpListener:
     """Return where to listen and which requests to accept, by the rules of Paddock's own server."""
     from paddock.installation import conceal
     from paddock.server.http import host_name, is_loopback
-    from paddock.server.http_door import HttpDoor
+    from paddock.server.http_listener import HttpListener
 
-    settings = _door_settings(arguments)
+    settings = _listen_settings(arguments)
     # The server that runs the commands is another process, and does not know them.
     conceal(*filter(None, (settings.ws_token_file, settings.tls_key)))
     if arguments.listen_token_file is None:
@@ -225,12 +225,12 @@ def _door(arguments: argparse.Namespace) -> HttpDoor:
         tell(
             "no token needed: every user and program on this machine can connect (--listen-token-file)", VERB
         )
-    return HttpDoor(settings)
+    return HttpListener(settings)
 
 
-def _door_settings(arguments: argparse.Namespace) -> Settings:
+def _listen_settings(arguments: argparse.Namespace) -> Settings:
     from paddock.config import make_settings
-    from paddock.server.http_door import websocket_url
+    from paddock.server.http_listener import websocket_url
 
     wanted = {
         "listen": websocket_url(arguments.listen),
@@ -293,7 +293,7 @@ def _policy(arguments: argparse.Namespace) -> Policy:
 
 
 async def _reload_whenever(
-    wanted: asyncio.Event, arguments: argparse.Namespace, rules: CommandRules, door: HttpDoor | None
+    wanted: asyncio.Event, arguments: argparse.Namespace, rules: CommandRules, listener: HttpListener | None
 ) -> None:
     """Read the rules, the token and the certificate again each time that somebody asks for it."""
     import asyncio
@@ -303,8 +303,8 @@ async def _reload_whenever(
         wanted.clear()
         try:
             policy = await asyncio.to_thread(_sound_policy, arguments)
-            if door is not None:
-                await asyncio.to_thread(door.renew, _door_settings(arguments))
+            if listener is not None:
+                await asyncio.to_thread(listener.renew, _listen_settings(arguments))
         except PaddockError as error:
             tell(f"not reloaded, everything stays as it was: {_told(error)}", VERB)
             continue

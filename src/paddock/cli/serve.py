@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.cli import garbage
 from paddock.errors import ConfigError, PaddockError
-from paddock.model.door_setting import DOOR_SETTINGS
+from paddock.model.listen_setting import LISTEN_SETTINGS
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -90,42 +90,42 @@ def add_parser(verbs: Verbs) -> None:
         default=None,
         help="let clients' rules release executed programs from their sandboxes",
     )
-    _add_door_flags(parser)
+    _add_listen_flags(parser)
     _add_swerex_flags(parser)
     parser.set_defaults(handler=run_server)
 
 
-def _add_door_flags(parser: argparse.ArgumentParser) -> None:
+def _add_listen_flags(parser: argparse.ArgumentParser) -> None:
     # No flag takes a token or a secret itself: every local user can read the arguments of a process.
-    doors = parser.add_argument_group(
+    options = parser.add_argument_group(
         "who may connect", "needed to listen on an address that other machines can reach"
     )
-    doors.add_argument(
+    options.add_argument(
         "--ws-auth",
         metavar="MODE",
         choices=("capability-token", "signed-bearer-token"),
         help="what clients send as a bearer token: capability-token (a secret string) "
         "or signed-bearer-token (a JWT signed with HS256)",
     )
-    doors.add_argument("--ws-token-file", metavar="FILE", help="file with the capability token")
-    doors.add_argument(
+    options.add_argument("--ws-token-file", metavar="FILE", help="file with the capability token")
+    options.add_argument(
         "--ws-token-sha256",
         metavar="HEX",
         help="SHA-256 digest of the capability token, in place of the file",
     )
-    doors.add_argument(
+    options.add_argument(
         "--ws-shared-secret-file", metavar="FILE", help="file with the secret that signs bearer tokens"
     )
-    doors.add_argument("--ws-issuer", metavar="NAME", help="issuer that signed bearer tokens must have")
-    doors.add_argument("--ws-audience", metavar="NAME", help="audience that signed bearer tokens must have")
-    doors.add_argument(
+    options.add_argument("--ws-issuer", metavar="NAME", help="issuer that signed bearer tokens must have")
+    options.add_argument("--ws-audience", metavar="NAME", help="audience that signed bearer tokens must have")
+    options.add_argument(
         "--ws-max-clock-skew-seconds",
         metavar="N",
         type=_unsigned,
         help="how many seconds the issuer's clock may be off (default 30)",
     )
-    doors.add_argument("--tls-cert", metavar="FILE", help="certificate chain in PEM form; makes it wss://")
-    doors.add_argument("--tls-key", metavar="FILE", help="private key of the certificate, not encrypted")
+    options.add_argument("--tls-cert", metavar="FILE", help="certificate chain in PEM form; makes it wss://")
+    options.add_argument("--tls-key", metavar="FILE", help="private key of the certificate, not encrypted")
 
 
 def _add_swerex_flags(parser: argparse.ArgumentParser) -> None:
@@ -196,12 +196,12 @@ def _settings(arguments: argparse.Namespace) -> Settings:
             "audit_log",
             "use_legacy_landlock",
             "allow_escalation",
-            *DOOR_SETTINGS,
+            *LISTEN_SETTINGS,
         )
         if (value := getattr(arguments, name)) is not None
     }
     if arguments.swerex:
-        from paddock.server.http_door import websocket_url
+        from paddock.server.http_listener import websocket_url
 
         overrides["listen"] = websocket_url(arguments.listen or SWEREX_LISTEN)
     if arguments.config is not None:
@@ -272,7 +272,7 @@ def _announce(url: str) -> None:
 
 
 def _hint(server: Server) -> None:
-    from paddock.cli.door import who_can_connect
+    from paddock.cli.listen_text import who_can_connect
     from paddock.cli.message import tell
     from paddock.cli.own_command import own_command
 

@@ -16,13 +16,13 @@ from paddock.server import log
 from paddock.server.app import Server
 
 if TYPE_CHECKING:
-    from paddock.server.http_door import HttpDoor
+    from paddock.server.http_listener import HttpListener
 
 journal = Journal(logging.getLogger(__name__))
 
 
 class Reloader:
-    """Reloads one server, and the `door` to it if it listens by another protocol.
+    """Reloads one server, and the `listener` to it if it listens by another protocol.
 
     `read` returns the settings as they are now, and blocks; `config` is the file that they come from.
     """
@@ -32,12 +32,12 @@ class Reloader:
         server: Server,
         read: Callable[[], Settings],
         config: Path | None,
-        door: HttpDoor | None = None,
+        listener: HttpListener | None = None,
     ) -> None:
         self._server = server
         self._read = read
         self._config = config
-        self._door = door
+        self._listener = listener
 
     async def whenever(self, wanted: asyncio.Event, manager: ServiceManager) -> None:
         """Reload each time that `wanted` is set, and tell the service manager. It ends by being cancelled."""
@@ -55,6 +55,6 @@ class Reloader:
 
     async def _reload(self) -> None:
         await self._server.reload(await asyncio.to_thread(self._read))
-        if self._door is not None:
-            await asyncio.to_thread(self._door.renew, self._server.settings)
+        if self._listener is not None:
+            await asyncio.to_thread(self._listener.renew, self._server.settings)
         log.set_level(self._server.settings.log_level)

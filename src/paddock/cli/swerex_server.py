@@ -46,7 +46,7 @@ async def _serve(arguments: argparse.Namespace, settings: Settings, read: Callab
     from paddock.client.workspace import Workspace
     from paddock.server.app import serve
     from paddock.server.asgi import serve_application
-    from paddock.server.http_door import HttpDoor
+    from paddock.server.http_listener import HttpListener
 
     stop, reload = asyncio.Event(), asyncio.Event()
     manager = ServiceManager()
@@ -54,14 +54,14 @@ async def _serve(arguments: argparse.Namespace, settings: Settings, read: Callab
     for number in STOPPING_SERVER:
         loop.add_signal_handler(number, stop.set)
     loop.add_signal_handler(signal.SIGHUP, Hangup(stop.set, reload.set).received)
-    door = HttpDoor(settings)
+    listener = HttpListener(settings)
     async with serve(settings, is_listening=False) as server, embedded_client(server, CLIENT_NAME) as box:
         workspace = Workspace(box, directory=_directory(arguments), profile=_profile(arguments))
         runtime = PaddockRuntime(workspace)
         await workspace.open()
         if settings.ws_auth is None:
             tell("no key needed: every user and program on this machine can connect (--ws-auth)", VERB)
-        reloader = Reloader(server, read, arguments.config, door)
+        reloader = Reloader(server, read, arguments.config, listener)
         tasks = (
             asyncio.create_task(reloader.whenever(reload, manager)),
             asyncio.create_task(manager.feed_watchdog()),
@@ -72,8 +72,8 @@ async def _serve(arguments: argparse.Namespace, settings: Settings, read: Callab
             manager.ready(url)
 
         try:
-            application = SwerexApplication(runtime, door)
-            await serve_application(door, lambda _: application, announce=announce, stop=stop)
+            application = SwerexApplication(runtime, listener)
+            await serve_application(listener, lambda _: application, announce=announce, stop=stop)
         finally:
             manager.stopping()
             for task in tasks:

@@ -31,7 +31,7 @@ from paddock.server.asgi import (
     refuse,
     serve_application,
 )
-from paddock.server.http_door import HttpDoor
+from paddock.server.http_listener import HttpListener
 
 PATH: Final = "/mcp"
 SESSION_HEADER: Final = "mcp-session-id"
@@ -120,9 +120,9 @@ class HttpSessions(Generic[S]):
 class Guard:
     """Lets permitted requests through, and notices which sessions and calls their clients end."""
 
-    def __init__(self, application: Application, door: HttpDoor, sessions: HttpSessions[Any]) -> None:
+    def __init__(self, application: Application, listener: HttpListener, sessions: HttpSessions[Any]) -> None:
         self._application = application
-        self._door = door
+        self._listener = listener
         self._sessions = sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -131,7 +131,7 @@ class Guard:
             await self._application(scope, receive, send)
             return
         headers = headers_of(scope)
-        refusal = refusal_of(self._door.request_filter, scope["method"], headers)
+        refusal = refusal_of(self._listener.request_filter, scope["method"], headers)
         if refusal is not None:
             await refuse(refusal, send)
             return
@@ -168,7 +168,7 @@ class Guard:
                 self._sessions.cancel(request_name(HTTPConnection(scope), cancelled.params.request_id))
 
 
-def application(service: Service, door: HttpDoor, port: int, sessions: HttpSessions[Any]) -> Guard:
+def application(service: Service, listener: HttpListener, port: int, sessions: HttpSessions[Any]) -> Guard:
     """Return the whole server as an ASGI application."""
     inner = service.server.streamable_http_app(
         streamable_http_path=PATH,
@@ -178,12 +178,12 @@ def application(service: Service, door: HttpDoor, port: int, sessions: HttpSessi
         # Checked by the guard, and once is enough.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
-    door.accept_own_pages(port)
-    return Guard(inner, door, sessions)
+    listener.accept_own_pages(port)
+    return Guard(inner, listener, sessions)
 
 
 async def serve_http(
-    door: HttpDoor,
+    listener: HttpListener,
     service: Service,
     sessions: HttpSessions[Any],
     *,
@@ -196,8 +196,8 @@ async def serve_http(
     """
     try:
         await serve_application(
-            door,
-            lambda port: application(service, door, port, sessions),
+            listener,
+            lambda port: application(service, listener, port, sessions),
             announce=lambda url: announce(f"{url}{PATH}"),
             stop=stop,
             has_lifespan=True,

@@ -14,7 +14,7 @@ from typing import Any, Final
 import uvicorn
 
 from paddock.server.http import WEBSOCKET_PATH, RequestFilter
-from paddock.server.http_door import HttpDoor
+from paddock.server.http_listener import HttpListener
 from paddock.transport.http import Headers, HttpRequest, HttpResponse
 
 BACKLOG: Final = 128
@@ -59,7 +59,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 async def serve_application(
-    door: HttpDoor,
+    listener: HttpListener,
     application: Callable[[int], Application],
     *,
     announce: Callable[[str], None],
@@ -70,9 +70,9 @@ async def serve_application(
 
     `application` makes the application for a port, and `announce` gets the URL once clients can connect.
     """
-    listener, url = door.listen()
+    bound, url = listener.listen()
     config = uvicorn.Config(
-        application(listener.getsockname()[1]),
+        application(bound.getsockname()[1]),
         log_config=None,
         log_level="error",
         access_log=False,
@@ -83,10 +83,10 @@ async def serve_application(
     )
     config.load()
     # Not file names: the library would read the files once, and by its own rules.
-    config.ssl = door.tls_context()
+    config.ssl = listener.tls_context()
     server = _Uvicorn(config)
-    listener.listen(BACKLOG)
-    serving = asyncio.create_task(server.serve([listener]))
+    bound.listen(BACKLOG)
+    serving = asyncio.create_task(server.serve([bound]))
     stopping = asyncio.create_task(stop.wait())
     try:
         # The socket listens: a client that connects from now on waits a moment at most.

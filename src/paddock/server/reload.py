@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from paddock.config import Settings
 from paddock.errors import ConfigError
-from paddock.model.door_setting import DOOR_SETTINGS
+from paddock.model.listen_setting import LISTEN_SETTINGS
 
 RELOADED: Final = (
-    *DOOR_SETTINGS,
+    *LISTEN_SETTINGS,
     "allowed_origins",
     "allowed_hosts",
     "permissions",

@@ -11,7 +11,7 @@ import signal
 from paddock.config import Settings
 from paddock.mcp_server.http import HttpSessions, serve_http
 from paddock.mcp_server.service import Service
-from paddock.server.http_door import HttpDoor
+from paddock.server.http_listener import HttpListener
 from tests.interop.mcp_fixture import features
 from tests.interop.mcp_fixture.session import FixtureSession
 from tests.interop.mcp_fixture.tools import TOOLS
@@ -30,8 +30,8 @@ async def serve() -> None:
     features.install(service.server)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    door = HttpDoor(Settings(listen="ws://127.0.0.1:0"))
-    await serve_http(door, service, sessions, announce=lambda url: print(url, flush=True), stop=stop)
+    listener = HttpListener(Settings(listen="ws://127.0.0.1:0"))
+    await serve_http(listener, service, sessions, announce=lambda url: print(url, flush=True), stop=stop)
 
 
 if __name__ == "__main__":

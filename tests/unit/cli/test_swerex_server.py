@@ -8,7 +8,7 @@ import pytest
 
 from paddock.cli.main import main
 from paddock.errors import PaddockError
-from paddock.server.http_door import websocket_url
+from paddock.server.http_listener import websocket_url
 
 
 def test_a_url_of_http_is_checked_like_one_of_a_websocket() -> None:

@@ -1,4 +1,4 @@
-"""The doors of a real server: who comes in, who does not, and what nobody gets to see."""
+"""The listeners of a real server: who may connect, who may not, and what nobody gets to see."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def get(url: str, path: str, headers: dict[str, str]) -> int:
 # ---------------------------------------------------------------- tokens
 
 
-def test_a_capability_token_opens_the_door_and_nothing_else_does(token_file: str) -> None:
+def test_a_capability_token_lets_a_client_in_and_nothing_else_does(token_file: str) -> None:
     with serving("--ws-auth", "capability-token", "--ws-token-file", token_file) as server:
         assert refusal(server.url, None) == (401, "missing websocket bearer token")
         assert refusal(server.url, TOKEN[:-1]) == (401, "invalid websocket bearer token")
@@ -98,7 +98,7 @@ def test_a_capability_token_opens_the_door_and_nothing_else_does(token_file: str
             initialize(connection)
 
 
-def test_a_signed_token_opens_the_door_until_it_expires(secret_file: str) -> None:
+def test_a_signed_token_lets_a_client_in_until_it_expires(secret_file: str) -> None:
     now = int(time.time())
     claims = {"exp": now + 600, "iss": "me", "aud": ["you"]}
     flags = ("--ws-shared-secret-file", secret_file, "--ws-issuer", "me", "--ws-audience", "you")
@@ -192,7 +192,7 @@ def run(connection: ClientConnection, argv: list[str], env: dict[str, str], **pa
         (["--tls-cert", "/no/such", "--tls-key", "/no/such"], "can't be read"),
     ],
 )
-def test_a_door_that_can_not_be_guarded_is_not_opened(flags: list[str], reason: str) -> None:
+def test_an_address_that_can_not_be_guarded_is_not_listened_on(flags: list[str], reason: str) -> None:
     status, message = refused(*flags)
     assert status == 1
     assert message.startswith("paddock serve: ")

@@ -1,4 +1,4 @@
-"""Decides who gets in to another protocol over HTTP: the address, the requests to accept, the certificate.
+"""Listens for another protocol over HTTP: where, with which certificate, and which requests it accepts.
 
 The rules and the settings are those of Paddock's own listener. `renew` reads the files of the token and of
 the certificate again; the address stays.
@@ -29,8 +29,8 @@ def websocket_url(listen: str) -> str:
     return f"{'ws' if scheme == 'http' else 'wss'}://{rest.rstrip('/')}"
 
 
-class HttpDoor:
-    """Guards one port. Raises ConfigError or ListenError if the settings or their files make no sense."""
+class HttpListener:
+    """Listens on one port. Raises ConfigError or ListenError if the settings or their files make no sense."""
 
     def __init__(self, settings: Settings) -> None:
         self._policy = load_listen_policy(settings)
@@ -62,16 +62,16 @@ class HttpDoor:
         family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         name = f"[{address.host}]" if ":" in address.host else address.host
         scheme = "http" if self._policy.tls is None else "https"
-        listener = socket.socket(family, socket.SOCK_STREAM)
+        bound = socket.socket(family, socket.SOCK_STREAM)
         try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((address.host, address.port))
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind((address.host, address.port))
         except OSError as error:
-            listener.close()
+            bound.close()
             raise ListenError(
                 f"{scheme}://{name}:{address.port}", (error.strerror or str(error)).lower()
             ) from error
-        return listener, f"{scheme}://{name}:{listener.getsockname()[1]}"
+        return bound, f"{scheme}://{name}:{bound.getsockname()[1]}"
 
     def tls_context(self) -> SSLContext | None:
         """Return a context that shows each new client the newest certificate; None if there is none."""

@@ -1,4 +1,4 @@
-"""The door of another protocol over HTTP: where it listens, whom it accepts, which certificate it shows."""
+"""The listener for another protocol over HTTP: where it listens, whom it accepts, its certificate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from paddock.config import Settings, make_settings
 from paddock.errors import ListenError, PaddockError
-from paddock.server.http_door import HttpDoor, websocket_url
+from paddock.server.http_listener import HttpListener, websocket_url
 from tests import tls
 
 
@@ -63,9 +63,9 @@ def test_another_scheme_is_refused_with_those_that_work() -> None:
 
 
 def test_the_url_names_the_port_that_the_kernel_chose() -> None:
-    listener, url = HttpDoor(settings("http://127.0.0.1:0")).listen()
-    with listener:
-        assert url == f"http://127.0.0.1:{listener.getsockname()[1]}"
+    bound, url = HttpListener(settings("http://127.0.0.1:0")).listen()
+    with bound:
+        assert url == f"http://127.0.0.1:{bound.getsockname()[1]}"
 
 
 def test_the_url_of_an_address_of_the_sixth_version_has_brackets() -> None:
@@ -73,38 +73,38 @@ def test_the_url_of_an_address_of_the_sixth_version_has_brackets() -> None:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:
         pytest.skip("this host has no loopback of IPv6")
-    listener, url = HttpDoor(settings("http://[::1]:0")).listen()
-    with listener:
-        assert url == f"http://[::1]:{listener.getsockname()[1]}"
+    bound, url = HttpListener(settings("http://[::1]:0")).listen()
+    with bound:
+        assert url == f"http://[::1]:{bound.getsockname()[1]}"
 
 
 def test_an_address_that_is_taken_is_refused_by_its_url() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(ListenError, match=f"{url}.*address already in use"):
-            HttpDoor(settings(url)).listen()
+            HttpListener(settings(url)).listen()
 
 
 def test_pages_of_the_server_itself_are_accepted_once_it_says_so() -> None:
-    door = HttpDoor(settings("http://127.0.0.1:0"))
-    assert door.request_filter.allowed_origins == frozenset()
-    door.accept_own_pages(4100)
-    assert "http://localhost:4100" in door.request_filter.allowed_origins
+    listener = HttpListener(settings("http://127.0.0.1:0"))
+    assert listener.request_filter.allowed_origins == frozenset()
+    listener.accept_own_pages(4100)
+    assert "http://localhost:4100" in listener.request_filter.allowed_origins
 
 
-def test_a_door_without_a_certificate_encrypts_nothing() -> None:
-    assert HttpDoor(settings("http://127.0.0.1:0")).tls_context() is None
+def test_a_listener_without_a_certificate_encrypts_nothing() -> None:
+    assert HttpListener(settings("http://127.0.0.1:0")).tls_context() is None
 
 
 async def test_a_new_client_sees_the_newest_certificate(tmp_path: Path) -> None:
-    door = HttpDoor(encrypted(tmp_path, tls.CERT, tls.KEY))
-    listener, url = door.listen()
-    listener.close()
+    listener = HttpListener(encrypted(tmp_path, tls.CERT, tls.KEY))
+    bound, url = listener.listen()
+    bound.close()
     assert url.startswith("https://127.0.0.1:")
-    context = door.tls_context()
+    context = listener.tls_context()
     assert context is not None
     assert await shown_certificate(context) == der(tls.CERT)
 
-    door.renew(encrypted(tmp_path, tls.OTHER_CERT, tls.OTHER_KEY))
+    listener.renew(encrypted(tmp_path, tls.OTHER_CERT, tls.OTHER_KEY))
 
     assert await shown_certificate(context) == der(tls.OTHER_CERT)

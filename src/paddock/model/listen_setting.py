@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-DOOR_SETTINGS: Final = (
+LISTEN_SETTINGS: Final = (
     "ws_auth",
     "ws_token_file",
     "ws_token_sha256",

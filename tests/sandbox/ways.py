@@ -123,7 +123,7 @@ class LateConfined:
         self._has_started = False
         self.streams: Sequence[int] = ()
         """What the command has as 0, 1 and 2; they are the caller's."""
-        self.plan = spare.footing.plan
+        self.plan = spare.facts.plan
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._spare.confined if self._taken is None else self._taken, name)

@@ -211,7 +211,7 @@ class Sandbox:
         from paddock.sandbox.enforce.spare import (
             Spare,
             Unsuitable,
-            footing_of,
+            facts_of,
             needs_group,
             without_placeholders,
         )
@@ -221,12 +221,12 @@ class Sandbox:
         bubblewrap = self._bubblewrap()
         plan = self.planner.plan(profile, command)
         _refuse_own_program(bubblewrap, plan)
-        footing = footing_of(plan)
+        facts = facts_of(plan)
         try:
             located = locate(plan.placeholders)
         except PlaceholderTaken as error:
             raise FileMoved(str(error)) from error
-        verify_directories(located, footing.mounted)
+        verify_directories(located, facts.mounted)
         idle = without_placeholders(plan)
         # A group counts what is in it, and it is made for one command.
         if needs_group(idle.limits, has_pids=self._host.pids_cgroup is not None):
@@ -242,7 +242,7 @@ class Sandbox:
                 self.enforcement,
                 janitor=self._janitor,
                 placeholders=(),
-                mounted=footing.mounted,
+                mounted=facts.mounted,
                 locks=(),
                 waiting=waiting,
             )
@@ -250,7 +250,7 @@ class Sandbox:
             os.close(waiting)
             ours.close()
             raise
-        return Spare(footing, confined, ours, located)
+        return Spare(facts, confined, ours, located)
 
     def begin_taking(self, spare: Spare) -> None:
         """Begin what others have to do for `take_spare`, without waiting: it finds most of it done then.
@@ -270,14 +270,14 @@ class Sandbox:
 
         Call it once. The result has one descriptor, which the caller sends to `spare`. Raises as `prepare`.
         """
-        from paddock.sandbox.enforce.spare import footing_of
+        from paddock.sandbox.enforce.spare import facts_of
 
         # It may have to be made again, because it takes long.
         plan = self.planner.plan(profile, command)
         located = spare.placeholders
         masking = spare.take_masking()
         try:
-            if plan != spare.footing.plan or footing_of(plan) != spare.footing:
+            if plan != spare.facts.plan or facts_of(plan) != spare.facts:
                 raise FileMoved(plan.cwd)
         except BaseException as error:
             if masking is not None:
@@ -296,7 +296,7 @@ class Sandbox:
         with contextlib.ExitStack() as undone:
             undone.callback(self._janitor.release, located, was_killed=False)
             try:
-                mounted = [*spare.footing.mounted, *shown_placeholders(plan)]
+                mounted = [*spare.facts.mounted, *shown_placeholders(plan)]
             except FileMoved:
                 return None
             report = spare.confined.leave_reports()

@@ -26,7 +26,7 @@ from paddock.sandbox.host.linkless import is_at
 from paddock.sandbox.host.mount_alias import aliases_of
 from paddock.sandbox.host.mounted_file import MountedFile
 from paddock.sandbox.host.propagation import read_table
-from paddock.sandbox.plan.plan import Plan, Scene, grants_of, reach_of
+from paddock.sandbox.plan.plan import Plan, PlanInput, grants_of, reach_of
 from paddock.sandbox.plan_memory import PlanMemory
 from paddock.sandbox.profile.access import SLASH_TMP, AccessTable, grants_tmpdir, names_minimal
 from paddock.sandbox.profile.enforced import EnforcedProfile, restricted_files
@@ -79,12 +79,12 @@ class Planner:
         """
         ceiling = self._ceiling()
         profile = _visible_part(profile, command, ceiling)
-        scene = self._scene(profile, command.project_roots)
-        _refuse_another_root(scene, command)
+        given = self._input(profile, command.project_roots)
+        _refuse_another_root(given, command)
         plan = self._plans.confine(
             profile,
             replace(
-                scene,
+                given,
                 cwd=os.path.realpath(command.cwd),
                 cwd_name=command.cwd,
                 has_proc=has_proc and self._host.can_mount_proc,
@@ -100,7 +100,7 @@ class Planner:
         ceiling = self._ceiling()
         if ceiling is not None:
             profile = _visible_part(profile, command, ceiling)
-            ceiling.admit(reach_of(profile, self._scene(profile, command.project_roots), FileFacts())[0])
+            ceiling.admit(reach_of(profile, self._input(profile, command.project_roots), FileFacts())[0])
 
     def refuse_hidden_directory(self, profile: EnforcedProfile, command: Command) -> None:
         """Refuse a working directory as `plan` would if it were there, for one that can't be entered."""
@@ -123,7 +123,7 @@ class Planner:
             problem = tmpdir_problem(self._tmpdir, roots) or "the profile denies it"
         return f"TMPDIR {name} is not granted: {problem}"
 
-    def _scene(self, profile: EnforcedProfile, project_roots: tuple[str, ...]) -> Scene:
+    def _input(self, profile: EnforcedProfile, project_roots: tuple[str, ...]) -> PlanInput:
         table = _mount_table()
         own = (*self._own, *aliases_of(table, self._own))
         private = _resolved(self._private)
@@ -149,7 +149,7 @@ class Planner:
             denied_matches = self._scanner.matches(
                 grants, surroundings.project_roots, _scan_depth(profile), kernels
             )
-        return Scene(
+        return PlanInput(
             surroundings=replace(surroundings, own_names=own_names) if own_names else surroundings,
             cwd=ROOT,
             denied_matches=denied_matches,
@@ -177,7 +177,7 @@ class Planner:
 
         try:
             return Ceiling(
-                cap, *reach_of(cap.profile, self._scene(cap.profile, cap.project_roots), FileFacts())
+                cap, *reach_of(cap.profile, self._input(cap.profile, cap.project_roots), FileFacts())
             )
         except ProfileRefused as error:
             raise ProfileRefused(
@@ -207,11 +207,11 @@ def _visible_part(profile: EnforcedProfile, command: Command, ceiling: Ceiling |
     return ceiling.visible_part(profile)
 
 
-def _refuse_another_root(scene: Scene, command: Command) -> None:
+def _refuse_another_root(given: PlanInput, command: Command) -> None:
     """Refuse a root that leads elsewhere because another command has replaced a directory above it."""
-    if command.root_id is None or not scene.surroundings.project_roots:
+    if command.root_id is None or not given.surroundings.project_roots:
         return
-    root = scene.surroundings.project_roots[0]
+    root = given.surroundings.project_roots[0]
     if not is_at(MountedFile(root, *command.root_id)):
         raise ProfileRefused(
             f"the project root {command.project_roots[0]}",

@@ -17,7 +17,7 @@ from paddock import installation
 from paddock.errors import ListenError, ProfileRefused, SandboxUnavailable, SandboxUnenforceable
 from paddock.fs.lane import Lane
 from paddock.model.profile import Access
-from paddock.sandbox.host.haste import TakesLong, haste
+from paddock.sandbox.host.step_budget import TakesLong, step_budget
 from paddock.sandbox.profile.enforced import entries_of
 from paddock.server.client_turns import ClientTurns
 from paddock.server.confinement import Confinement
@@ -57,7 +57,7 @@ class PlanningThreads:
         is_searched = any(entry.access is Access.DENY for entry in entries_of(wanted.profile))
         if not is_searched and not self._searches_always:
             with contextlib.suppress(TakesLong):
-                return await _result(self.lane.submit(partial(_in_haste, work)), give_up)
+                return await _result(self.lane.submit(partial(_within_budget, work)), give_up)
         await self._turns.take(wanted.client)
         job = self._searching.submit(work)
         # A search goes on though its caller has given up, and takes its client's turn for as long.
@@ -74,8 +74,8 @@ class PlanningThreads:
         return make()
 
 
-def _in_haste(work: Callable[[], T]) -> T:
-    with haste():
+def _within_budget(work: Callable[[], T]) -> T:
+    with step_budget():
         return work()
 
 

@@ -30,7 +30,7 @@ from paddock.model.profile import (
 from paddock.sandbox.host.facts import NAMES_LIMIT, FileFacts
 from paddock.sandbox.host.placeholder import PLACEHOLDER_MODES, PlaceholderKind
 from paddock.sandbox.plan.mount import Bind
-from paddock.sandbox.plan.plan import Scene, confine
+from paddock.sandbox.plan.plan import PlanInput, confine
 from paddock.sandbox.plan_memory import SCENE_COUNT, VARIANT_COUNT, PlanMemory
 from paddock.sandbox.profile.access import Surroundings
 
@@ -56,8 +56,8 @@ def make_workspace(tmp_path: Path) -> Path:
     return workspace
 
 
-def _scene(*roots: Path) -> Scene:
-    return Scene(Surroundings(tuple(map(str, roots))), str(roots[0]))
+def _input(*roots: Path) -> PlanInput:
+    return PlanInput(Surroundings(tuple(map(str, roots))), str(roots[0]))
 
 
 def _replace(path: Path, text: str) -> None:
@@ -97,29 +97,29 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 def test_plan_is_remembered_until_what_it_follows_from_changes(
     change: Callable[[Path], object], workspace: Path
 ) -> None:
-    memory, scene = PlanMemory(), _scene(workspace)
-    before = memory.confine(PROFILE, scene)
-    assert memory.confine(PROFILE, scene) is before
+    memory, given = PlanMemory(), _input(workspace)
+    before = memory.confine(PROFILE, given)
+    assert memory.confine(PROFILE, given) is before
     (workspace / "unrelated").write_text("x")
-    assert memory.confine(PROFILE, scene) is before
+    assert memory.confine(PROFILE, given) is before
     change(workspace)
-    after = memory.confine(PROFILE, scene)
+    after = memory.confine(PROFILE, given)
     assert after != before
-    assert after == confine(PROFILE, scene, FileFacts())
-    assert memory.confine(PROFILE, scene) is after
+    assert after == confine(PROFILE, given, FileFacts())
+    assert memory.confine(PROFILE, given) is after
 
 
 def test_each_change_of_a_pointer_and_of_what_it_leads_to_is_noticed(workspace: Path) -> None:
     _make_pointer(workspace)
     for name in ("second", "third"):
         (workspace / name).mkdir()
-    memory, scene = PlanMemory(), _scene(workspace)
-    plans = [memory.confine(PROFILE, scene)]
+    memory, given = PlanMemory(), _input(workspace)
+    plans = [memory.confine(PROFILE, given)]
     _replace(workspace / ".git", "gitdir: second\n")
-    plans.append(memory.confine(PROFILE, scene))
+    plans.append(memory.confine(PROFILE, given))
     (workspace / "second" / "commondir").write_text("../third\n")
-    plans.append(memory.confine(PROFILE, scene))
-    assert plans[-1] == confine(PROFILE, scene, FileFacts())
+    plans.append(memory.confine(PROFILE, given))
+    assert plans[-1] == confine(PROFILE, given, FileFacts())
     assert len({plan.mounts for plan in plans}) == len(plans)
 
 
@@ -128,24 +128,24 @@ def test_link_in_place_of_a_directory_is_refused_as_if_nothing_was_remembered(
     name: str, workspace: Path
 ) -> None:
     (workspace / ".codex").mkdir()
-    memory, scene = PlanMemory(), _scene(workspace)
-    memory.confine(PROFILE, scene)
+    memory, given = PlanMemory(), _input(workspace)
+    memory.confine(PROFILE, given)
     _exchange(Path(os.path.normpath(workspace / name)))
     with pytest.raises(ProfileRefused):
-        memory.confine(PROFILE, scene)
+        memory.confine(PROFILE, given)
     with pytest.raises(ProfileRefused):
-        confine(PROFILE, scene, FileFacts())
+        confine(PROFILE, given, FileFacts())
 
 
 def test_plans_with_and_without_the_places_of_others_are_both_remembered(workspace: Path) -> None:
-    memory, scene = PlanMemory(), _scene(workspace)
-    without = memory.confine(PROFILE, scene)
+    memory, given = PlanMemory(), _input(workspace)
+    without = memory.confine(PROFILE, given)
     _hold(workspace / ".agents")
-    beside = memory.confine(PROFILE, scene)
+    beside = memory.confine(PROFILE, given)
     (workspace / ".agents").rmdir()
-    assert memory.confine(PROFILE, scene) is without
+    assert memory.confine(PROFILE, given) is without
     _hold(workspace / ".agents")
-    assert memory.confine(PROFILE, scene) is beside
+    assert memory.confine(PROFILE, given) is beside
 
 
 def test_memory_is_bounded(workspace: Path) -> None:
@@ -154,13 +154,13 @@ def test_memory_is_bounded(workspace: Path) -> None:
     plans = []
     for root in roots:
         root.mkdir()
-        plans.append(memory.confine(PROFILE, _scene(root)))
-    assert memory.confine(PROFILE, _scene(roots[1])) is plans[1]
-    assert memory.confine(PROFILE, _scene(roots[0])) is not plans[0]
+        plans.append(memory.confine(PROFILE, _input(root)))
+    assert memory.confine(PROFILE, _input(roots[1])) is plans[1]
+    assert memory.confine(PROFILE, _input(roots[0])) is not plans[0]
     assert len(memory._known) == SCENE_COUNT
     for name in (".codex", ".agents", ".aws"):
         (roots[0] / name).mkdir()
-        memory.confine(PROFILE, _scene(roots[0]))
+        memory.confine(PROFILE, _input(roots[0]))
     assert {len(known) for known in memory._known.values()} <= {1, VARIANT_COUNT}
 
 
@@ -168,24 +168,24 @@ def test_memory_is_bounded(workspace: Path) -> None:
 def test_plan_is_the_same_whatever_other_commands_hold_of_its_places(held: set[str]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory).resolve()
-        memory, scene = PlanMemory(), _scene(root)
-        before = memory.confine(PROFILE, scene)
+        memory, given = PlanMemory(), _input(root)
+        before = memory.confine(PROFILE, given)
         for name in held:
             _hold(root / name)
-        assert memory.confine(PROFILE, scene) is before
-        assert confine(PROFILE, scene, FileFacts()) == before
+        assert memory.confine(PROFILE, given) is before
+        assert confine(PROFILE, given, FileFacts()) == before
 
 
 def test_place_of_another_kind_or_with_something_in_it_is_noticed(workspace: Path) -> None:
-    memory, scene = PlanMemory(), _scene(workspace)
-    before = memory.confine(PROFILE, scene)
+    memory, given = PlanMemory(), _input(workspace)
+    before = memory.confine(PROFILE, given)
     _hold(workspace / ".aws")
     (workspace / ".aws" / "config").touch()
-    assert memory.confine(PROFILE, scene) != before
+    assert memory.confine(PROFILE, given) != before
     (workspace / ".aws" / "config").unlink()
     (workspace / ".aws").rmdir()
     (workspace / ".aws").touch(mode=PLACEHOLDER_MODES[PlaceholderKind.FILE])
-    assert memory.confine(PROFILE, scene) is not before
+    assert memory.confine(PROFILE, given) is not before
 
 
 def test_place_that_is_needed_only_while_another_command_has_it_is_noticed(workspace: Path) -> None:
@@ -193,13 +193,13 @@ def test_place_that_is_needed_only_while_another_command_has_it_is_noticed(works
     assert isinstance(PROFILE.file_system, RestrictedFileSystem)
     files = msgspec.structs.replace(PROFILE.file_system, entries=(*PROFILE.file_system.entries, entry))
     profile = msgspec.structs.replace(PROFILE, file_system=files)
-    memory, scene = PlanMemory(), _scene(workspace)
-    alone = memory.confine(profile, scene)
+    memory, given = PlanMemory(), _input(workspace)
+    alone = memory.confine(profile, given)
     _hold(workspace / ".codex")
-    shared = memory.confine(profile, scene)
+    shared = memory.confine(profile, given)
     assert len(shared.placeholders) == len(alone.placeholders) + 1
     (workspace / ".codex").rmdir()
-    assert memory.confine(profile, scene) == alone
+    assert memory.confine(profile, given) == alone
 
 
 def test_plan_of_many_long_paths_is_not_remembered(workspace: Path) -> None:
@@ -211,7 +211,7 @@ def test_plan_of_many_long_paths_is_not_remembered(workspace: Path) -> None:
     assert isinstance(PROFILE.file_system, RestrictedFileSystem)
     files = msgspec.structs.replace(PROFILE.file_system, entries=(*PROFILE.file_system.entries, *entries))
     memory = PlanMemory()
-    memory.confine(msgspec.structs.replace(PROFILE, file_system=files), _scene(workspace))
+    memory.confine(msgspec.structs.replace(PROFILE, file_system=files), _input(workspace))
     assert not memory._known
 
 
@@ -228,7 +228,7 @@ def test_plans_of_several_threads_are_remembered(workspace: Path) -> None:
     for root in roots:
         root.mkdir()
     with ThreadPoolExecutor(8) as threads:
-        list(threads.map(lambda root: memory.confine(PROFILE, _scene(root)), roots))
+        list(threads.map(lambda root: memory.confine(PROFILE, _input(root)), roots))
     assert len(memory._known) == SCENE_COUNT
 
 
@@ -245,15 +245,15 @@ def test_what_is_looked_at_again_is_little(workspace: Path, monkeypatch: pytest.
             return original(path, *rest, **named)
 
         monkeypatch.setattr(os, name, count)
-    memory, scene = PlanMemory(), _scene(workspace)
+    memory, given = PlanMemory(), _input(workspace)
     for _ in range(2):
         looked.clear()
-        memory.confine(PROFILE, scene)
+        memory.confine(PROFILE, given)
         assert len(looked) <= LOOKS_BELOW_WORKSPACE, sorted(looked)
 
 
 def test_plan_of_an_ordinary_workspace_has_few_mounts(workspace: Path) -> None:
-    plan = confine(PROFILE, _scene(workspace), FileFacts())
+    plan = confine(PROFILE, _input(workspace), FileFacts())
     below = [mount for mount in plan.mounts if mount.path.startswith(str(workspace))]
     kinds = [type(mount) for mount in below]
     # The workspace, its repository, and the place of each thing that is missing; bubblewrap takes a tenth of

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from paddock.errors import ProfileRefused, SandboxUnavailable, SandboxUnenforceable
-from paddock.sandbox.host.haste import STEPS, take_steps
+from paddock.sandbox.host.step_budget import STEPS, take_steps
 from paddock.sandbox.profile.table import built_in
 from paddock.server.confinement import Confinement
 from paddock.server.planning_threads import PlanningThreads, _result

@@ -30,8 +30,8 @@ from paddock.sandbox.denial import stub_instruction
 from paddock.sandbox.denial.escalation import Leader, escalation_of
 from paddock.sandbox.denial.exec_answer import Deny, Escalate, ExecAnswer, ExecPolicy, Run, Withdraw, leave
 from paddock.sandbox.denial.exec_call import NOT_THERE, ExecCall, ExecCallReader
+from paddock.sandbox.denial.followed_task import LOOK_MS
 from paddock.sandbox.denial.notification import Listener, Question
-from paddock.sandbox.denial.pursuit import LOOK_MS
 from paddock.sandbox.denial.redirection import EXECVEAT
 from paddock.sandbox.denial.stubs import HELD_BYTES_LIMIT, Copy, Stubs, process_of
 
@@ -107,15 +107,15 @@ class Executions:
     @property
     def patience_ms(self) -> int | None:
         """Return the longest time to wait for descriptors before calling `follow`."""
-        return LOOK_MS if self._stubs.pursuits else None
+        return LOOK_MS if self._stubs.followed else None
 
     def follow(self) -> None:
         """Check tasks that were allowed to become a program, in strict mode."""
-        pursuits = self._stubs.pursuits
-        pursuits.follow()
-        if pursuits.exchanged and self._may_complain():
+        followed = self._stubs.followed
+        followed.follow()
+        if followed.exchanged and self._may_complain():
             journal.warning("killed a program that was replaced while it was being executed")
-        pursuits.exchanged = 0
+        followed.exchanged = 0
 
     # --- questions of the kernel --------------------------------------------
 

@@ -1,7 +1,7 @@
 """Tells what a sandbox shows instead of the host's files, to explain what a command has met.
 
-Where the sandbox covers something, this module shows only the cover, as the command sees it. Neither the
-command nor a reader of its denials may learn whether anything is below. Pure.
+Where the sandbox mounts something over a file, this module shows only the mount, as the command sees it.
+Neither the command nor a reader of its denials may learn whether anything is below. Pure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from paddock.sandbox.profile.path import ancestors
 
 
 class MountOverlay:
-    """The covers among the mounts of a plan; some stand where the host has nothing."""
+    """The mounts of a plan that lie over files; some stand where the host has nothing."""
 
     def __init__(self, mounts: Iterable[Mount], placeholders: Iterable[Placeholder] = ()) -> None:
         self._mounts = {mount.path: mount for mount in mounts if not isinstance(mount, Seal)}

@@ -4,8 +4,8 @@
     serve       allows that when the kernel asks about it. The stub then asks what to do, gets the answer as a
                 descriptor, and executes the program in it, which `serve` allows too
 
-In strict mode `pursuit` follows a task while it becomes the stub, and while the stub becomes the program. A
-task that becomes anything else is killed before it can do anything.
+In strict mode a task is followed (`followed_task`) while it becomes the stub, and while the stub becomes the
+program. A task that becomes anything else is killed before it can do anything.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from msgspec import Struct
 from paddock import own_program
 from paddock.memory_file import memory_file
 from paddock.sandbox.denial.escalation import Escalation, Leader
+from paddock.sandbox.denial.followed_task import FollowedTasks
 from paddock.sandbox.denial.notification import Listener, Memory, Question
-from paddock.sandbox.denial.pursuit import Pursuits
 from paddock.sandbox.denial.redirection import AT_EMPTY_PATH, EXECVEAT, redirect
 
 STUB: Final = Path(__file__).parents[2] / "native" / "paddock-stub"
@@ -72,7 +72,7 @@ class Stubs:
         self._instructions: dict[int, Instruction] = {}
         self._copies: dict[int, os.stat_result] = {}
         """The programs that stubs are about to become."""
-        self.pursuits = Pursuits()
+        self.followed = FollowedTasks()
         """The tasks that are followed."""
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ class Stubs:
     def serve(self, listener: Listener, question: Question) -> bool:
         """Answer a call that follows from a redirection. Return False for any other call. Raises OSError."""
         task, arguments = question.task, question.arguments
-        if self.pursuits.release(task):
+        if self.followed.release(task):
             # It is asked about again.
             return True
         is_at = question.number == EXECVEAT
@@ -178,9 +178,9 @@ class Stubs:
         if not self._is_strict:
             listener.let(question)
             return
-        self.pursuits.begin(question.task, process, program)
+        self.followed.begin(question.task, process, program)
         listener.let(question)
-        self.pursuits.stay()
+        self.followed.stay()
 
     # --- what the stub is told ----------------------------------------------
 

@@ -2,7 +2,7 @@
 
 bubblewrap makes it like any other. Its init has confined itself and waits (native/waiting.h). No placeholder
 is held for it: the masks on placeholders are left out and mounted when a command comes. To find out whether
-that command would get the very same sandbox now, compare the `Footing` of both.
+that command would get the very same sandbox now, compare the `SpareFacts` of both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from paddock.sandbox.profile.path import ancestors
 _NS_GET_USERNS: Final = 0xB701
 
 
-class Footing(Struct, frozen=True):
+class SpareFacts(Struct, frozen=True):
     """The facts that a sandbox rests on. Equal facts lead to the same sandbox."""
 
     plan: Plan
@@ -50,12 +50,12 @@ class Spare:
 
     def __init__(
         self,
-        footing: Footing,
+        facts: SpareFacts,
         confined: Confined,
         control: socket.socket,
         placeholders: Sequence[LocatedPlaceholder],
     ) -> None:
-        self.footing = footing
+        self.facts = facts
         self.confined = confined
         """Starts and ends the sandbox while it has no command."""
         self.placeholders = placeholders
@@ -111,13 +111,13 @@ def needs_group(limits: Limits, *, has_pids: bool) -> bool:
     return structs.replace(limits, **of_each) != Limits()
 
 
-def footing_of(plan: Plan) -> Footing:
+def facts_of(plan: Plan) -> SpareFacts:
     """Look at everything that a plan rests on. Raises FileMoved when it is not as planned."""
     made = {placeholder.path for placeholder in plan.placeholders}
     paths = dict.fromkeys(mount.path for mount in plan.mounts if mount.path not in made)
     paths |= dict.fromkeys(rule.path for rule in plan.rules if rule.access is Access.WRITE)
     paths[plan.cwd] = None
-    return Footing(plan, tuple(mounted_files(plan)), tuple(map(identity_at, paths)))
+    return SpareFacts(plan, tuple(mounted_files(plan)), tuple(map(identity_at, paths)))
 
 
 def without_placeholders(plan: Plan) -> Plan:

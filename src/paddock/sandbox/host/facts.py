@@ -19,7 +19,6 @@ from paddock.errors import ProfileRefused
 from paddock.own_program import is_private_or_sticky
 from paddock.sandbox.host.absence import NO_FILE, OUT_OF_REACH, refuse_unless
 from paddock.sandbox.host.git_index import Index, UnreadableIndex, can_name_submodules, read_index
-from paddock.sandbox.host.haste import take_steps
 from paddock.sandbox.host.linkless import is_at
 from paddock.sandbox.host.look import LINK_LIMIT, Kind, Link, PathFact
 from paddock.sandbox.host.lookup_record import LookupRecord
@@ -30,6 +29,7 @@ from paddock.sandbox.host.placeholder import (
     PLACEHOLDER_SHARED_BITS,
     PlaceholderKind,
 )
+from paddock.sandbox.host.step_budget import take_steps
 from paddock.sandbox.profile.access import MINIMAL, SLASH_TMP, Surroundings
 from paddock.sandbox.profile.path import ROOT, clean, depth, is_within, join, parent
 from paddock.shortage import raise_if_short
@@ -44,7 +44,7 @@ INDEX_SEARCHED_BYTES: Final = 1024 * 1024 * 1024
 """Limit for an index without submodules, which is only searched for them: ten million files."""
 
 INDEX_ENTRY_BYTES: Final = 64
-"""Least bytes of a file's entry in an index. Reading an entry takes one step of haste."""
+"""Least bytes of a file's entry in an index. Reading an entry takes one step of the budget."""
 
 INDEX_STEP_BYTES: Final = 2048
 """Bytes of an index to search in one step."""

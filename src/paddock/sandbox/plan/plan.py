@@ -38,8 +38,8 @@ KERNELS: Final = "a file system of the kernel's own"
 """The origin of the rules that hide one that is mounted elsewhere than usual."""
 
 
-class Scene(Struct, frozen=True):
-    """The setting of a command: everything that a plan depends on besides the profile and the files."""
+class PlanInput(Struct, frozen=True):
+    """Everything that the plan for a command depends on besides the profile and the files."""
 
     surroundings: Surroundings
     cwd: str
@@ -118,39 +118,39 @@ class Plan(Struct, frozen=True):
         return self.network is not NetworkMode.ENABLED
 
 
-def confine(profile: EnforcedProfile, scene: Scene, look: Look) -> Plan:
+def confine(profile: EnforcedProfile, given: PlanInput, look: Look) -> Plan:
     """Plan the order of confinement. Raises ProfileRefused for what can't be enforced on these files."""
-    grants = grants_of(profile, scene.surroundings)
-    table, links = _access_table(grants, scene, look)
-    _refuse_hidden_directory(scene, look, table, links)
+    grants = grants_of(profile, given.surroundings)
+    table, links = _access_table(grants, given, look)
+    _refuse_hidden_directory(given, look, table, links)
     view = View(table, look)
     view.show_root(links)
     view.add_devices()
-    view.add_processes(scene.has_proc, is_root=scene.is_root, is_strict=scene.is_strict)
-    view.close_kernel(scene.closed, scene.has_proc)
+    view.add_processes(given.has_proc, is_root=given.is_root, is_strict=given.is_strict)
+    view.close_kernel(given.closed, given.has_proc)
     for rule in table.rules:
         view.apply(rule)
     view.seal()
-    read_only = view.keep_nodes(scene.owned_nodes)
+    read_only = view.keep_nodes(given.owned_nodes)
     return Plan(
         mounts=tuple(view.mounts),
         placeholders=tuple(view.placeholders),
         rules=tuple(table.rules),
         network=network_mode(profile),
         limits=limits_of(profile),
-        cwd=scene.cwd,
-        has_proc=scene.has_proc,
+        cwd=given.cwd,
+        has_proc=given.has_proc,
         denied_patterns=grants.denied_patterns,
         masks=_masks(view.masks, table),
         read_only=read_only,
     )
 
 
-def reach_of(profile: EnforcedProfile, scene: Scene, look: Look) -> tuple[Extent, Visibility]:
+def reach_of(profile: EnforcedProfile, given: PlanInput, look: Look) -> tuple[Extent, Visibility]:
     """Return what the profile grants on these files, and what can be seen. Raises as `confine`."""
-    table, links = _access_table(grants_of(profile, scene.surroundings), scene, look)
+    table, links = _access_table(grants_of(profile, given.surroundings), given, look)
     extent = Extent(tuple(table.rules), network_mode(profile), limits_of(profile))
-    return extent, _visibility(scene, look, table, links)
+    return extent, _visibility(given, look, table, links)
 
 
 def grants_of(profile: EnforcedProfile, surroundings: Surroundings) -> Grants:
@@ -173,30 +173,32 @@ def _masks(paths: list[str], table: AccessTable) -> tuple[Mask, ...]:
     return tuple(Mask(path, kinds.get(path, MaskKind.MASK)) for path in beside_each_other)
 
 
-def _access_table(grants: Grants, scene: Scene, look: Look) -> tuple[AccessTable, list[Link]]:
+def _access_table(grants: Grants, given: PlanInput, look: Look) -> tuple[AccessTable, list[Link]]:
     """Return the access of every path, and the links by which the profile's own paths are reached."""
-    rules, links = _resolved_rules(grants, scene, look)
-    _refuse_kernel_grants(scene, rules)
+    rules, links = _resolved_rules(grants, given, look)
+    _refuse_kernel_grants(given, rules)
     table = AccessTable(rules)
     _refuse_replaceable_links(links, table)
-    _refuse_unsteady_roots(scene, look, table)
-    _refuse_links_of_others(links, scene, look)
+    _refuse_unsteady_roots(given, look, table)
+    _refuse_links_of_others(links, given, look)
     return table, [link for _, link in links]
 
 
-def _resolved_rules(grants: Grants, scene: Scene, look: Look) -> tuple[list[Rule], list[tuple[Rule, Link]]]:
+def _resolved_rules(
+    grants: Grants, given: PlanInput, look: Look
+) -> tuple[list[Rule], list[tuple[Rule, Link]]]:
     """Return all rules, about paths without links, and the links that led there."""
     written = list(grants.rules)
-    written += [Rule(path, Access.DENY, PATTERN) for path in scene.denied_matches]
-    written += [Rule(path, Access.DENY, PRIVATE) for path in scene.surroundings.private]
-    written += [Rule(path, Access.DENY, KERNELS) for path in scene.kernel_mounts]
+    written += [Rule(path, Access.DENY, PATTERN) for path in given.denied_matches]
+    written += [Rule(path, Access.DENY, PRIVATE) for path in given.surroundings.private]
+    written += [Rule(path, Access.DENY, KERNELS) for path in given.kernel_mounts]
     rules, links = _without_links(written, look)
     table = AccessTable(rules)
-    roots = () if grants.is_unrestricted else scene.surroundings.project_roots
-    implied = list(Protection(table, look, roots, _temporary(scene, look)).rules())
-    implied += _own_programs(table, scene.surroundings)
-    implied += _own_rules(table, scene.surroundings, look)
-    implied += _names_of_own_files(table, scene, look)
+    roots = () if grants.is_unrestricted else given.surroundings.project_roots
+    implied = list(Protection(table, look, roots, _temporary(given, look)).rules())
+    implied += _own_programs(table, given.surroundings)
+    implied += _own_rules(table, given.surroundings, look)
+    implied += _names_of_own_files(table, given, look)
     implied_rules, implied_links = _without_links(implied, look)
     # A path that is protected as a whole is not granted, although of two rules about one path the wider
     # counts.
@@ -206,10 +208,10 @@ def _resolved_rules(grants: Grants, scene: Scene, look: Look) -> tuple[list[Rule
     return implied_rules + rules, links + implied_links + _pattern_links(grants, look)
 
 
-def _refuse_kernel_grants(scene: Scene, rules: list[Rule]) -> None:
+def _refuse_kernel_grants(given: PlanInput, rules: list[Rule]) -> None:
     """Refuse write access to what looks like files, but is controls and state of the kernel."""
     for rule in rules:
-        for mount in scene.kernel_mounts if rule.access is Access.WRITE else ():
+        for mount in given.kernel_mounts if rule.access is Access.WRITE else ():
             if is_within(rule.path, mount):
                 raise ProfileRefused(
                     f"write access to {rule.path}",
@@ -218,9 +220,9 @@ def _refuse_kernel_grants(scene: Scene, rules: list[Rule]) -> None:
                 )
 
 
-def _temporary(scene: Scene, look: Look) -> list[str]:
+def _temporary(given: PlanInput, look: Look) -> list[str]:
     """Return the temporary directories, without links."""
-    return [look.at(path).real for path in (SLASH_TMP, scene.surroundings.tmpdir) if path]
+    return [look.at(path).real for path in (SLASH_TMP, given.surroundings.tmpdir) if path]
 
 
 def _own_programs(table: AccessTable, surroundings: Surroundings) -> Iterator[Rule]:
@@ -288,13 +290,13 @@ def _own_rules(table: AccessTable, surroundings: Surroundings, look: Look) -> It
             yield Rule(directory, Access.READ, OWN, is_metadata=True)
 
 
-def _names_of_own_files(table: AccessTable, scene: Scene, look: Look) -> Iterator[Rule]:
+def _names_of_own_files(table: AccessTable, given: PlanInput, look: Look) -> Iterator[Rule]:
     """Raise ProfileRefused if a command could change a file of Paddock's under another name.
 
     A directory that can't be searched for such names is read-only, because an earlier command may have closed
     it.
     """
-    for name in scene.surroundings.own_names:
+    for name in given.surroundings.own_names:
         if table.access_of(name) is not Access.WRITE:
             continue
         if look.at(name).kind is not Kind.DIRECTORY:
@@ -335,12 +337,12 @@ def _refuse_replaceable_links(links: list[tuple[Rule, Link]], table: AccessTable
             )
 
 
-def _refuse_links_of_others(links: list[tuple[Rule, Link]], scene: Scene, look: Look) -> None:
+def _refuse_links_of_others(links: list[tuple[Rule, Link]], given: PlanInput, look: Look) -> None:
     """Refuse a rule whose meaning an earlier command, perhaps under another profile, could have changed.
 
     The usual profiles grant the project roots and the temporary directories.
     """
-    shared = [*scene.surroundings.project_roots, *_temporary(scene, look)]
+    shared = [*given.surroundings.project_roots, *_temporary(given, look)]
     for rule, link in links:
         is_common = link.is_exposed or any(is_within(link.path, directory) for directory in shared)
         if is_common and look.can_grow(parent(link.path)):
@@ -351,9 +353,9 @@ def _refuse_links_of_others(links: list[tuple[Rule, Link]], scene: Scene, look: 
             )
 
 
-def _refuse_unsteady_roots(scene: Scene, look: Look, table: AccessTable) -> None:
+def _refuse_unsteady_roots(given: PlanInput, look: Look, table: AccessTable) -> None:
     """Refuse a project root that another command, earlier or running now, could have pointed elsewhere."""
-    surroundings = scene.surroundings
+    surroundings = given.surroundings
     # Roots were resolved before. The grant is for where they lead at this look.
     for name, real in (*surroundings.linked_roots, *((root, root) for root in surroundings.project_roots)):
         if look.at(name).real != real:
@@ -370,15 +372,15 @@ def _refuse_unsteady_roots(scene: Scene, look: Look, table: AccessTable) -> None
         _refuse_replaceable_links([(rule, link) for link in look.at(name).links], table)
 
 
-def _refuse_hidden_directory(scene: Scene, look: Look, table: AccessTable, links: list[Link]) -> None:
+def _refuse_hidden_directory(given: PlanInput, look: Look, table: AccessTable, links: list[Link]) -> None:
     """Refuse a working directory by its name, without saying what is there or where it leads."""
-    name = scene.cwd_name or scene.cwd
-    visibility = _visibility(scene, look, table, links)
-    if not (visibility.has_way_to(name) and visibility.has_way_to(scene.cwd)):
+    name = given.cwd_name or given.cwd
+    visibility = _visibility(given, look, table, links)
+    if not (visibility.has_way_to(name) and visibility.has_way_to(given.cwd)):
         raise ProfileRefused(
             f"the working directory {name}", "can't be read under the profile", "run the command elsewhere"
         )
 
 
-def _visibility(scene: Scene, look: Look, table: AccessTable, links: list[Link]) -> Visibility:
-    return Visibility(table, look, links, [name for name, _ in scene.surroundings.linked_roots])
+def _visibility(given: PlanInput, look: Look, table: AccessTable, links: list[Link]) -> Visibility:
+    return Visibility(table, look, links, [name for name, _ in given.surroundings.linked_roots])

@@ -7,7 +7,7 @@ import pytest
 from paddock.model.denial import DenialKind
 from paddock.model.profile import ManagedProfile
 from paddock.sandbox.denial.policy import Policy
-from paddock.sandbox.plan.plan import Scene, confine
+from paddock.sandbox.plan.plan import PlanInput, confine
 from paddock.sandbox.profile.access import Surroundings
 from paddock.sandbox.profile.codec import profile_of
 from tests.unit.sandbox.imagined_host import ImaginedFiles
@@ -42,8 +42,8 @@ def policy(
     profile = profile_of({"type": "managed", "file_system": files, "network": network}, "test")
     assert isinstance(profile, ManagedProfile)
     surroundings = Surroundings(project_roots=("/w",), private=("/run/paddock",))
-    scene = Scene(surroundings, "/w", denied_matches=matches)
-    return Policy(confine(profile, scene, ImaginedFiles(FILES)))
+    given = PlanInput(surroundings, "/w", denied_matches=matches)
+    return Policy(confine(profile, given, ImaginedFiles(FILES)))
 
 
 @pytest.mark.parametrize(

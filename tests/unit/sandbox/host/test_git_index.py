@@ -24,7 +24,7 @@ from paddock.sandbox.host.git_index import (
     UnreadableIndex,
     read_index,
 )
-from paddock.sandbox.host.haste import TakesLong, haste
+from paddock.sandbox.host.step_budget import TakesLong, step_budget
 
 GIT = shutil.which("git")
 COMMIT = "1234567890123456789012345678901234567890"
@@ -199,7 +199,7 @@ def test_what_takes_long_to_read_is_not_read_in_haste(indexes: int, tmp_path: Pa
     large, submodule = _large_index(1), b"DIRC" + struct.pack(">II", 2, 1) + _large_index(1)[-84:]
     for number in range(indexes):
         (tmp_path / f"{number}").mkdir()
-        # As large as all that is read in haste together, if there are many.
+        # As large as all that is read within a budget, if there are many.
         content = large if indexes == 1 else submodule + bytes(8192)
         (tmp_path / f"{number}" / "index").write_bytes(content)
 
@@ -208,11 +208,11 @@ def test_what_takes_long_to_read_is_not_read_in_haste(indexes: int, tmp_path: Pa
             with contextlib.suppress(ProfileRefused):
                 FileFacts().gitlinks(str(tmp_path / f"{number}"))
 
-    with pytest.raises(TakesLong), haste():
+    with pytest.raises(TakesLong), step_budget():
         look()
     look()
     # What was read is known from now on.
-    with haste():
+    with step_budget():
         look()
 
 
@@ -223,7 +223,7 @@ def test_reason_why_an_index_can_not_be_read_is_remembered(
     with pytest.raises(ProfileRefused, match="more than 1000"):
         FileFacts().gitlinks(str(tmp_path))
     monkeypatch.setattr(facts, "read_index", None)
-    with haste(), pytest.raises(ProfileRefused, match="more than 1000"):
+    with step_budget(), pytest.raises(ProfileRefused, match="more than 1000"):
         FileFacts().gitlinks(str(tmp_path))
 
 

@@ -16,7 +16,7 @@ from paddock.model.profile import (
 )
 from paddock.sandbox.host.kernel_file import VISIBLE, _closed_mounts, closed_files
 from paddock.sandbox.host.look import KernelFile
-from paddock.sandbox.plan.plan import Plan, Scene, confine
+from paddock.sandbox.plan.plan import Plan, PlanInput, confine
 from paddock.sandbox.profile.access import Surroundings
 from tests.unit.sandbox.imagined_host import ImaginedFiles
 
@@ -42,8 +42,8 @@ MOUNTS = b"""\
 def _plan(*entries: AccessEntry, has_proc: bool = True) -> Plan:
     files = ImaginedFiles({"/w/": "", "/usr/": "", "/sys/kernel/debug/": "", "/proc/keys": ""})
     surroundings = Surroundings(project_roots=("/w",), minimal=("/usr",))
-    scene = Scene(surroundings, "/usr", has_proc=has_proc, closed=CLOSED)
-    return confine(ManagedProfile(file_system=RestrictedFileSystem(entries=entries)), scene, files)
+    given = PlanInput(surroundings, "/usr", has_proc=has_proc, closed=CLOSED)
+    return confine(ManagedProfile(file_system=RestrictedFileSystem(entries=entries)), given, files)
 
 
 def _mounted(plan: Plan) -> set[str]:

@@ -16,7 +16,7 @@ from paddock.model.profile import (
     RestrictedFileSystem,
 )
 from paddock.sandbox.plan.cap import Cap, Ceiling
-from paddock.sandbox.plan.plan import Scene, reach_of
+from paddock.sandbox.plan.plan import PlanInput, reach_of
 from paddock.sandbox.profile.access import Surroundings
 from paddock.sandbox.profile.enforced import entries_of
 from tests.unit.sandbox.imagined_host import CIRCLE, ImaginedFiles
@@ -32,8 +32,8 @@ def managed(*entries: AccessEntry) -> ManagedProfile:
 def ceiling_of_a_workspace() -> Ceiling:
     """Nothing but /w may be read."""
     profile = managed(AccessEntry(path=ExactPath(path="/w"), access=Access.READ))
-    scene = Scene(Surroundings(project_roots=("/w",)), "/w")
-    return Ceiling(Cap("most", profile, ("/w",)), *reach_of(profile, scene, ImaginedFiles(FILES)))
+    given = PlanInput(Surroundings(project_roots=("/w",)), "/w")
+    return Ceiling(Cap("most", profile, ("/w",)), *reach_of(profile, given, ImaginedFiles(FILES)))
 
 
 @pytest.mark.parametrize("path", ["/w", "/w/a", "/w/missing/below", "/w/a/../a", "/w/./a", "/w/l/x"])

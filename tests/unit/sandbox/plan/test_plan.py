@@ -27,7 +27,7 @@ from paddock.sandbox.host.placeholder import Placeholder, PlaceholderKind
 from paddock.sandbox.plan.explain import explain
 from paddock.sandbox.plan.landlock import Ruleset
 from paddock.sandbox.plan.mount import Bind, EmptyDirectory, MaskKind, Seal, Shortcut, UnreadableFile
-from paddock.sandbox.plan.plan import Plan, Scene, confine
+from paddock.sandbox.plan.plan import Plan, PlanInput, confine
 from paddock.sandbox.profile.access import Surroundings
 from tests.unit.sandbox.imagined_host import CIRCLE, CLOSED, PLACE, ImaginedFiles
 
@@ -57,7 +57,7 @@ def _plan(
     has_proc: bool = True,
     **user: Any,
 ) -> Plan:
-    scene = Scene(
+    given = PlanInput(
         surroundings or Surroundings(project_roots=("/w",), minimal=("/bin", "/usr")),
         cwd,
         denied_matches=matches,
@@ -65,7 +65,7 @@ def _plan(
         **user,
     )
     look = ImaginedFiles(FILES | (files or {}))
-    return confine(ManagedProfile(file_system=RestrictedFileSystem(entries=entries)), scene, look)
+    return confine(ManagedProfile(file_system=RestrictedFileSystem(entries=entries)), given, look)
 
 
 def _steps(plan: Plan) -> list[str]:
@@ -192,8 +192,8 @@ def test_another_name_of_a_file_of_paddocks_is_not_granted() -> None:
 
 
 def test_profile_that_leaves_files_alone_protects_none() -> None:
-    scene = Scene(Surroundings(project_roots=("/w",)), "/w")
-    plan = confine(ExternalProfile(network=NetworkMode.RESTRICTED), scene, ImaginedFiles(FILES))
+    given = PlanInput(Surroundings(project_roots=("/w",)), "/w")
+    plan = confine(ExternalProfile(network=NetworkMode.RESTRICTED), given, ImaginedFiles(FILES))
     assert [rule.path for rule in plan.rules] == ["/"]
 
 
@@ -325,9 +325,9 @@ def test_host_processes_are_hidden_with_and_without_proc(has_proc: bool) -> None
 
 
 def test_kernel_settings_are_covered_even_where_everything_can_be_written() -> None:
-    scene = Scene(Surroundings(project_roots=("/w",)), "/w")
+    given = PlanInput(Surroundings(project_roots=("/w",)), "/w")
     look = ImaginedFiles(FILES | {"/sys/": ""})
-    plan = confine(ExternalProfile(network=NetworkMode.RESTRICTED), scene, look)
+    plan = confine(ExternalProfile(network=NetworkMode.RESTRICTED), given, look)
     read_only = [mount.path for mount in plan.mounts if isinstance(mount, Bind) and not mount.is_writable]
     assert read_only == ["/sys", "/proc/sys"]
 

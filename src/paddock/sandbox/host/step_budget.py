@@ -16,31 +16,31 @@ STEPS: Final = 4096
 
 
 class TakesLong(Exception):
-    """A hasty request needs more time. Nothing was done; ask again without haste."""
+    """The budget is spent. Nothing was done; ask again without one."""
 
 
-class _Time(threading.local):
+class _Budget(threading.local):
     steps: int | None = None
-    """Steps left; None without haste."""
+    """Steps left; None without a budget."""
 
 
-_time = _Time()
+_budget = _Budget()
 
 
 @contextmanager
-def haste() -> Iterator[None]:
-    """Have this thread take no more than STEPS until the end of the block."""
-    _time.steps = STEPS
+def step_budget() -> Iterator[None]:
+    """Let this thread take no more than STEPS until the end of the block."""
+    _budget.steps = STEPS
     try:
         yield
     finally:
-        _time.steps = None
+        _budget.steps = None
 
 
 def take_steps(count: int) -> None:
     """Note that the next operation takes this many steps. Raises TakesLong if there is no time for them."""
-    if _time.steps is None:
+    if _budget.steps is None:
         return
-    _time.steps -= count
-    if _time.steps < 0:
+    _budget.steps -= count
+    if _budget.steps < 0:
         raise TakesLong

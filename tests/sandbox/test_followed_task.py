@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.sandbox.denial.pursuit import Pursuits
+from paddock.sandbox.denial.followed_task import FollowedTasks
 
 CALLER = """
 import os, sys, threading
@@ -39,17 +39,17 @@ def who(request: pytest.FixtureRequest) -> str:
 def killed(who: str, program: str, expected: str, made: Path) -> int:
     """Follow a caller that executes a program, to its end, and give how many were killed."""
     argv = [sys.executable, "-c", CALLER, who, program, str(made)]
-    pursuits = Pursuits()
+    followed = FollowedTasks()
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as caller:
         assert caller.stdin is not None
         assert caller.stdout is not None
         process, task = map(int, caller.stdout.readline().split())
-        pursuits.begin(task, process, os.stat(expected))
+        followed.begin(task, process, os.stat(expected))
         caller.stdin.write(b"\n")
         caller.stdin.flush()
-        while pursuits.follow():
+        while followed.follow():
             pass
-        return pursuits.exchanged
+        return followed.exchanged
 
 
 def test_the_program_that_was_decided_on_runs(who: str, tmp_path: Path) -> None:
@@ -70,28 +70,28 @@ def test_a_caller_whose_execution_fails_goes_on(who: str, tmp_path: Path) -> Non
 def test_a_caller_that_asks_again_is_left_alone(who: str, tmp_path: Path) -> None:
     """What it executes next is another decision's."""
     argv = [sys.executable, "-c", CALLER, who, "/usr/bin/touch", str(tmp_path / "made")]
-    pursuits = Pursuits()
+    followed = FollowedTasks()
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as caller:
         assert caller.stdout is not None
         process, task = map(int, caller.stdout.readline().split())
-        pursuits.begin(task, process, os.stat("/usr/bin/true"))
-        assert pursuits.release(task)
-        assert (bool(pursuits), pursuits.release(task)) == (False, False)
+        followed.begin(task, process, os.stat("/usr/bin/true"))
+        assert followed.release(task)
+        assert (bool(followed), followed.release(task)) == (False, False)
         caller.communicate(b"\n", timeout=30)
-    assert (caller.returncode, pursuits.exchanged) == (0, 0)
+    assert (caller.returncode, followed.exchanged) == (0, 0)
     assert (tmp_path / "made").exists()
 
 
 def test_a_caller_whose_end_somebody_else_has_seen_is_forgotten(tmp_path: Path) -> None:
     argv = [sys.executable, "-c", CALLER, "process", "/usr/bin/touch", str(tmp_path / "made")]
-    pursuits = Pursuits()
+    followed = FollowedTasks()
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as caller:
         assert caller.stdout is not None
         process, task = map(int, caller.stdout.readline().split())
-        pursuits.begin(task, process, os.stat("/usr/bin/touch"))
+        followed.begin(task, process, os.stat("/usr/bin/touch"))
         caller.kill()
         caller.wait(timeout=30)
-        assert not pursuits.follow()
+        assert not followed.follow()
     assert not (tmp_path / "made").exists()
 
 
@@ -102,12 +102,12 @@ def test_a_thread_that_executes_between_two_looks_is_not_lost(
     argv = [sys.executable, "-c", CALLER, "thread", "/usr/bin/touch", str(tmp_path / "made")]
     # A child of our own can be waited for in any case.
     not_ours = ["bash", "-c", '"$@" <&0 & wait $!', "bash", *argv]
-    pursuits = Pursuits()
+    followed = FollowedTasks()
     with subprocess.Popen(not_ours, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as caller:
         assert caller.stdin is not None
         assert caller.stdout is not None
         process, task = map(int, caller.stdout.readline().split())
-        pursuits.begin(task, process, os.stat("/usr/bin/touch"))
+        followed.begin(task, process, os.stat("/usr/bin/touch"))
         wait, stdin = os.waitpid, caller.stdin
 
         def wait_and_let_it_execute(number: int, options: int) -> tuple[int, int]:
@@ -122,7 +122,7 @@ def test_a_thread_that_executes_between_two_looks_is_not_lost(
 
         monkeypatch.setattr(os, "waitpid", wait_and_let_it_execute)
         try:
-            while pursuits.follow():
+            while followed.follow():
                 pass
             assert caller.wait(timeout=30) == 0
         finally:

@@ -36,28 +36,28 @@ _PATIENCE_S: Final = 0.002
 _PAUSE_S: Final = 0.0001
 
 
-class _Pursued(Struct, frozen=True):
+class _Followed(Struct, frozen=True):
     task: int
     process: int
     """The task's number once it has executed something (ptrace(2))."""
     program: os.stat_result
 
 
-class Pursuits:
+class FollowedTasks:
     """The tasks of one command that are followed."""
 
     def __init__(self) -> None:
-        self._pursued: dict[int, _Pursued] = {}
+        self._tasks: dict[int, _Followed] = {}
         self.exchanged = 0
         """Number of tasks that had become another program, and were killed."""
 
     def __bool__(self) -> bool:
-        return bool(self._pursued)
+        return bool(self._tasks)
 
     def begin(self, task: int, process: int, program: os.stat_result) -> None:
         """Follow a task that waits in execve, and continues next, to this program. Raises OSError."""
         ptrace(SEIZE, task, _TRACE_EXEC | _KILL_WITH_US)
-        self._pursued[task] = _Pursued(task, process, program)
+        self._tasks[task] = _Followed(task, process, program)
 
     def stay(self) -> None:
         """Follow the tasks for a moment, after one has continued."""
@@ -67,9 +67,9 @@ class Pursuits:
 
     def follow(self) -> bool:
         """Look at all tasks. Return whether any is still on its way."""
-        for pursued in list(self._pursued.values()):
-            self._look(pursued)
-        return bool(self._pursued)
+        for followed in list(self._tasks.values()):
+            self._look(followed)
+        return bool(self._tasks)
 
     def release(self, task: int) -> bool:
         """Stop following a task that asks again, because its last execution has failed. Return whether it was
@@ -77,40 +77,40 @@ class Pursuits:
 
         Its question is void: the call restarts, and the kernel asks again.
         """
-        pursued = self._pursued.get(task)
-        if pursued is None:
+        followed = self._tasks.get(task)
+        if followed is None:
             return False
         with suppress(OSError):
             ptrace(INTERRUPT, task)
             _, status = os.waitpid(task, WAIT_ALL)
-            self._settle(pursued, task, status)
-        self._pursued.pop(task, None)
+            self._settle(followed, task, status)
+        self._tasks.pop(task, None)
         return True
 
-    def _look(self, pursued: _Pursued) -> None:
+    def _look(self, followed: _Followed) -> None:
         is_there = False
         # The task first: a thread that executes something takes the number of its process in one step, so it
         # is found under the second number if it is no longer found under the first. The other way round, that
         # step could come between two looks that both find nothing, and the task would stay stopped for good.
-        for number in dict.fromkeys((pursued.task, pursued.process)):
+        for number in dict.fromkeys((followed.task, followed.process)):
             with suppress(ChildProcessError):
                 found, status = os.waitpid(number, WAIT_ALL | os.WNOHANG)
                 is_there = True
                 if found:
-                    self._settle(pursued, number, status)
+                    self._settle(followed, number, status)
                     return
         if not is_there:
-            self._pursued.pop(pursued.task, None)
+            self._tasks.pop(followed.task, None)
 
-    def _settle(self, pursued: _Pursued, number: int, status: int) -> None:
+    def _settle(self, followed: _Followed, number: int, status: int) -> None:
         event = status >> 16
-        if os.WIFSTOPPED(status) and event == _EVENT_EXEC and not _is_program(number, pursued.program):
+        if os.WIFSTOPPED(status) and event == _EVENT_EXEC and not _is_program(number, followed.program):
             self.exchanged += 1
             # Keep following it: its parent learns of its end only after its tracer.
             with suppress(OSError):
                 os.kill(number, signal.SIGKILL)
             return
-        self._pursued.pop(pursued.task, None)
+        self._tasks.pop(followed.task, None)
         if not os.WIFSTOPPED(status):
             return
         # A signal has stopped it, which is its own affair: it has not become anything yet.

@@ -146,7 +146,7 @@ class FakeFiles:
     def _way(self, path: str) -> list[str]:
         links = {name.encode(): target.encode() for name, target in self._links.items()}
         try:
-            return [place.decode() for place in way_of(path.encode(), links.get)]
+            return [passed.decode() for passed in way_of(path.encode(), links.get)]
         except OSError as error:
             raise OperationFailed(f"can't resolve {path}: {error.strerror}") from error
 

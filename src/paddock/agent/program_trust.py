@@ -96,7 +96,7 @@ class _Look:
         """Look at a path that the kernel is told to execute, and at all that it executes instead."""
         if depth > DEPTH_LIMIT:
             return _Finding(f"{path} is the last of too many interpreters")
-        if (doubt := await self._doubt_place(path)) is not None:
+        if (doubt := await self._doubt_path(path)) is not None:
             return _Finding(doubt)
         status = await _status(self._files, path)
         if status is None or not status.is_file:
@@ -116,15 +116,15 @@ class _Look:
             return _Finding(f"{path} is not something that the kernel executes")
         return _Finding(runs=may_everybody)
 
-    async def _doubt_place(self, path: str) -> str | None:
+    async def _doubt_path(self, path: str) -> str | None:
         if not path.startswith("/") or {".", ".."} & set(path.split("/")):
             return f"{path} is not an absolute path"
-        for place in (path, *await self._files.way(path)):
-            if first_writable(place, self._writable.__contains__) is not None:
-                through = "" if place == path else f", which {path} leads through"
-                return f"commands in the sandbox can write {place}{through}"
-            if f"{place}/".startswith(f"{PROCESSES}/"):
-                return f"{path} leads through {place}, which is another file for each process"
+        for passed in (path, *await self._files.way(path)):
+            if first_writable(passed, self._writable.__contains__) is not None:
+                through = "" if passed == path else f", which {path} leads through"
+                return f"commands in the sandbox can write {passed}{through}"
+            if f"{passed}/".startswith(f"{PROCESSES}/"):
+                return f"{path} leads through {passed}, which is another file for each process"
         return None
 
     async def _follow(self, script: str, interpreter: Interpreter, depth: int) -> _Finding:

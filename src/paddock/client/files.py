@@ -204,7 +204,7 @@ class Files:
         way = (await self._canonical(path, tells_way=True)).way
         if not way:
             raise ProtocolViolation(f"the server did not say what {fsdecode(path)!r} leads through")
-        return [local_name(place) for place in way]
+        return [local_name(passed) for passed in way]
 
     async def _canonical(
         self,

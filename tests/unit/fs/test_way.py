@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.fs.operation import Canonicalize
-from paddock.fs.way import LINKS_LIMIT, NAMES_LIMIT, PLACES_LIMIT, way_of
+from paddock.fs.way import LINKS_LIMIT, NAMES_LIMIT, PATHS_LIMIT, way_of
 from tests.unit.fs.places import threads
 
 LINKS = {
@@ -46,7 +46,7 @@ def test_links_and_what_dots_leave_are_on_the_way(path: bytes, way: list[bytes])
     [
         (b"/circle", LINKS),
         (b"/x/" + b"../x/" * NAMES_LIMIT, {}),
-        (b"/" + b"".join(b"x%d/../" % number for number in range(PLACES_LIMIT)), {}),
+        (b"/" + b"".join(b"x%d/../" % number for number in range(PATHS_LIMIT)), {}),
         (b"/0", {b"/%d" % number: b"%d" % (number + 1) for number in range(LINKS_LIMIT + 1)}),
     ],
 )

@@ -177,7 +177,7 @@ async def canonicalize(connection: ClientConnection, call: Call[CanonicalizePara
     return CanonicalizeResult(
         path=params.path.like(found.path),
         read_only=UNSET if found.is_read_only is None else found.is_read_only,
-        way=UNSET if found.way is None else [params.path.like(place) for place in found.way],
+        way=UNSET if found.way is None else [params.path.like(path) for path in found.way],
     )
 
 

@@ -9,7 +9,7 @@ import argparse
 import os
 import sys
 
-from paddock.cli.message import error_text, failed
+from paddock.cli.message import bracketed, error_text, failed
 from paddock.cli.options import ID_HELP, Verbs, add_verb
 from paddock.cli.server_choice import add_operated_server_options, operated_server
 from paddock.errors import PaddockError
@@ -98,5 +98,5 @@ async def _attach(arguments: argparse.Namespace) -> int:
         # What the process wrote last, such as a prompt, need not have ended its line.
         sys.stderr.write("\n")
     if attachment.is_detached and os.isatty(2):
-        print(f"[paddock: detached from {arguments.id}]", file=sys.stderr)
+        print(bracketed(f"detached from {arguments.id}"), file=sys.stderr)
     return outcome.status if outcome.problem is None else failed(outcome.problem, VERB, outcome.status)

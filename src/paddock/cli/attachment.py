@@ -18,7 +18,7 @@ from paddock.cli import exit_status
 from paddock.cli.descriptor import STDERR, STDIN, STDOUT, write_all
 from paddock.cli.detach_keys import KeyWatch
 from paddock.cli.input_queue import InputQueue
-from paddock.cli.message import tell
+from paddock.cli.message import bracketed, tell
 from paddock.cli.relay import Outcome
 from paddock.cli.signal_set import LEAVING, not_ignored
 from paddock.cli.streams import has_piped_input, raw_terminal, read_input, window_size
@@ -138,7 +138,7 @@ class Attachment:
     async def _show(self, piece: Piece) -> None:
         if isinstance(piece, OutputGap):
             end = "\r\n" if self._is_interactive else "\n"
-            notice = f"{end}[paddock: {piece.bytes_} bytes of output were dropped here]{end}"
+            notice = f"{end}{bracketed(f'{piece.bytes_} bytes of output were dropped here')}{end}"
             await self._write(STDERR, notice.encode())
         else:
             await self._write(STDERR if piece.stream is Stream.STDERR else STDOUT, piece.chunk)

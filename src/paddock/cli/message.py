@@ -27,6 +27,11 @@ def line(text: str, verb: str | None = None) -> str:
     return f"{beginning(verb)}{shown}\n"
 
 
+def bracketed(text: str) -> str:
+    """Return a message that stands among the output of a command on a terminal."""
+    return f"[{beginning()}{text}]"
+
+
 def tell(text: str, verb: str | None = None) -> None:
     """Write the line in one piece: what a command writes comes out before or after it."""
     sys.stderr.write(line(text, verb))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paddock.process.input_stream import QUEUE_LIMIT_BYTES
+from paddock.process.output_log import OutputLog
 from paddock.server.answer_turns import ANSWERS_PER_TURN
 from paddock.server.handlers import process
 from tests.turn_count import counted
@@ -158,3 +159,39 @@ async def test_many_long_polls_are_answered_by_and_by(method: str) -> None:
         assert answers.on_loop == count
         # Those whose turn began in the turn of the loop before, and those that needed not wait for one.
         assert answers.most <= 2 * ANSWERS_PER_TURN
+
+
+async def test_reads_of_long_output_are_answered_one_in_a_turn() -> None:
+    async with session() as client:
+        await client.start("p", "/bin/sh", "-c", "head -c 60000 /dev/zero")
+        await client.finish("p")
+        with counted(process, "_read_now") as reads:
+            asked = [client.request("process/read", {"processId": "p"}) for _ in range(50)]
+            for request in asked:
+                await client.answer(request)
+        assert (reads.on_loop, reads.most) == (50, 1)
+
+
+async def test_snapshots_are_answered_by_and_by() -> None:
+    count, streams = 100, 3
+    async with session() as client:
+        await client.start("p", "/bin/sh", "-c", "head -c 60000 /dev/zero")
+        await client.finish("p")
+        with counted(OutputLog, "kept") as looks:
+            asked = [client.request("process/snapshot", {"processId": "p"}) for _ in range(count)]
+            for request in asked:
+                await client.answer(request)
+        assert looks.on_loop == count * streams
+        assert looks.most <= 2 * ANSWERS_PER_TURN * streams
+
+
+async def test_lists_of_many_processes_are_made_one_in_a_turn() -> None:
+    words = ["x" * 100] * 40
+    async with session() as client:
+        for number in range(20):
+            await client.start(f"p{number}", "/bin/true", *words)
+        with counted(process, "ListResult") as lists:
+            asked = [client.request("process/list", {}) for _ in range(50)]
+            for request in asked:
+                await client.answer(request)
+        assert (lists.on_loop, lists.most) == (50, 1)

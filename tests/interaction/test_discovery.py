@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from paddock.discovery import root, settings
+from paddock.discovery.files import MAX_FILE_BYTES, MAX_TOTAL_BYTES
+from paddock.fs.lanes import Lanes
+from paddock.server.handlers import discovery
+from tests.turn_count import counted
 from tests.wire import WireClient, WireError, session
 
 
@@ -252,3 +258,65 @@ async def test_settings_that_take_hours_to_read_are_refused_at_once(home: Path) 
         put(path, f'[plugins.{"p" * 900_000}]\nenabled = true\n[plugins."a@b"]\nenabled = true\n')
         result = await client.call("capabilities/discoverV2", {"cwd": "/"})
     assert result["plugins"] == []
+
+
+# --- what it costs others ---------------------------------------------------
+
+
+async def test_what_takes_long_is_done_in_threads(home: Path) -> None:
+    put(home / "root/.codex-plugin/plugin.json", "{}")
+    put(home / "root/skills/a/SKILL.md", "---\ndescription: d\n---\n")
+    put(home / "codex/config.toml", 'model = "m"\n')
+    async with session() as client:
+        with (
+            counted(discovery, "write_result") as written,
+            counted(discovery, "_tree") as trees,
+            counted(discovery, "_described_root") as described,
+            counted(root, "_skill_files") as filtered,
+            counted(root, "_member") as manifests,
+            counted(settings, "parse_toml") as parsed,
+        ):
+            await look_into(client, home / "root")
+            await read_config(client, ["model"])
+            await client.call("capabilities/discoverV2", {"cwd": "/"})
+
+    for count in (written, trees, described, filtered, manifests, parsed):
+        assert count.on_loop == 0
+        assert count.elsewhere > 0
+
+
+async def test_one_client_occupies_one_thread(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(home / "codex/config.toml", 'model = "m"\n')
+    running = most = 0
+    run = Lanes.run
+
+    async def observed(self: Lanes, work: Any) -> Any:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        try:
+            await asyncio.sleep(0)
+            return await run(self, work)
+        finally:
+            running -= 1
+
+    monkeypatch.setattr(Lanes, "run", observed)
+    async with session() as client:
+        asked = [
+            client.request(
+                "environmentConfig/read", {"cwd": "/", "configPaths": [["model"]], "requirementsPaths": []}
+            )
+            for _ in range(20)
+        ]
+        for request in asked:
+            await client.answer(request)
+    assert most == 1
+
+
+async def test_a_text_counts_as_long_as_it_is_in_an_answer(tmp_path: Path) -> None:
+    for number in range(4):
+        put(tmp_path / f"{number}/SKILL.md", "\1" * MAX_FILE_BYTES)
+    async with session() as client:
+        found = await look_into(client, tmp_path)
+    assert len(found[0]["skills"]) == MAX_TOTAL_BYTES // (6 * MAX_FILE_BYTES)
+    assert f"all together exceed {MAX_TOTAL_BYTES} bytes as JSON" in found[0]["warnings"][0]

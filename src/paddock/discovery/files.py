@@ -21,8 +21,13 @@ MIB = 1024 * KIB
 MAX_FILE_BYTES = 1 * MIB
 """The largest file that discovery reads, as in the reference."""
 
-MAX_TOTAL_BYTES = 32 * MIB
-"""Limit for all files of one request together: as JSON it still fits in a message that a client accepts."""
+MAX_TOTAL_BYTES = 8 * MIB
+"""Limit for all files of one request together, as JSON: hundreds of skills as long as people write them, and
+no more than one answer should take of a server's time and memory."""
+
+_ESCAPED = bytes((*range(0x20), *b'"\\'))
+_ESCAPE_BYTES = 6
+"""Length of the longest escape in JSON, such as \\u0001."""
 
 
 class TextFile(Struct, frozen=True):
@@ -56,7 +61,7 @@ class Files(Protocol):
         """Read the first bytes of a regular file. Raises RequestError, NotFound among them."""
 
     async def compute(self, work: Callable[[], T]) -> T:
-        """Do something that takes the processor for long, where nobody else waits for it."""
+        """Do something that takes the processor for long, where only this client waits for it."""
 
 
 class Reader(Struct):
@@ -80,9 +85,11 @@ class Reader(Struct):
         if len(data) > MAX_FILE_BYTES:
             self.warnings.append(f"capability file {self.show(path)} exceeds the {MAX_FILE_BYTES}-byte limit")
             return None
-        if len(data) > self.left_bytes:
+        size_bytes = _json_bytes(data)
+        if size_bytes > self.left_bytes:
             self.warnings.append(
-                f"capability file {self.show(path)} is left out: all together exceed {MAX_TOTAL_BYTES} bytes"
+                f"capability file {self.show(path)} is left out: all together exceed {MAX_TOTAL_BYTES} bytes "
+                "as JSON"
             )
             return None
         try:
@@ -92,5 +99,11 @@ class Reader(Struct):
                 f"capability file {self.show(path)} is not UTF-8: invalid byte at index {error.start}"
             )
             return None
-        self.left_bytes -= len(data)
+        self.left_bytes -= size_bytes
         return TextFile(path, contents)
+
+
+def _json_bytes(text: bytes) -> int:
+    """Return how long a text in UTF-8 is as JSON, at the most."""
+    escaped = len(text) - len(text.translate(None, _ESCAPED))
+    return len(text) + (_ESCAPE_BYTES - 1) * escaped

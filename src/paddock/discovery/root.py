@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import posixpath
+from functools import partial
 
 from msgspec import Struct
 
@@ -62,7 +63,7 @@ async def look_into(path: bytes, reader: Reader) -> FoundRoot:
     reader.warnings += tree.problems
     plugin = await find_plugin(root, reader)
     manifests = {plugin.manifest.path: plugin.manifest} if plugin is not None else {}
-    for directory in _with_manifest(tree):
+    for directory in await reader.files.compute(partial(_with_manifest, tree)):
         manifest = await find_manifest(directory, reader) if directory != root else None
         if manifest is not None:
             manifests[manifest.path] = manifest
@@ -80,12 +81,16 @@ async def look_into(path: bytes, reader: Reader) -> FoundRoot:
 async def find_skills(tree: Tree, reader: Reader) -> list[SkillFiles]:
     """Find the skills of a tree, sorted by path."""
     skills = []
-    for path in sorted(path for path in tree.files if posixpath.basename(path) == SKILL_FILE):
+    for path in await reader.files.compute(partial(_skill_files, tree)):
         instructions = await reader.text(path)
         if instructions is not None:
             metadata = await reader.text(posixpath.join(posixpath.dirname(path), SKILL_METADATA))
             skills.append(SkillFiles(instructions, metadata))
     return skills
+
+
+def _skill_files(tree: Tree) -> list[bytes]:
+    return sorted(path for path in tree.files if posixpath.basename(path) == SKILL_FILE)
 
 
 async def find_plugin(directory: bytes, reader: Reader) -> Plugin | None:
@@ -132,7 +137,7 @@ async def _named_file(
     directory: bytes, manifest: TextFile, key: str, default: bytes, reader: Reader
 ) -> TextFile | None:
     """Return the file that a manifest names, or the default; none if the manifest has the content itself."""
-    named = _member(manifest.contents, key)
+    named = await reader.files.compute(partial(_member, manifest.contents, key))
     if isinstance(named, dict):
         return None
     if isinstance(named, str):

@@ -1,4 +1,4 @@
-"""Decides when a parked request is answered, if many are woken at once.
+"""Decides when requests that have waited are answered, if many are ready at once.
 
 One event, or one moment, may wake every request that a connection has parked, and each answer may repeat all
 that a process has written. A bounded number of them are answered in one turn of the loop, in the order in
@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-ANSWERS_PER_TURN: Final = 16
-"""Each answer has up to 1 MiB of output by default, which takes a millisecond or two to encode."""
+ANSWERS_PER_TURN: Final = 4
+"""Each answer has up to 1 MiB of output by default, which takes some milliseconds to collect and encode."""
 
 
 class AnswerTurns:

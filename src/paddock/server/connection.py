@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET, Struct
 
@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 UNREAD_ANSWERS_FACTOR = 8
 """Output stops at one send buffer; only answers fill further ones. At this many it is not read."""
 
@@ -64,6 +66,10 @@ larger, if there is room for it among those of all connections."""
 
 LARGE_ANSWERS_BYTES = 1024 * 1024 * 1024
 """Sum of all larger answers of a server; the largest, 512 MiB in base64, is two thirds of it."""
+
+LONG_ANSWER_BYTES = 64 * 1024
+"""Most answers take microseconds to make; a longer one takes a tenth of a millisecond or more. After it the
+connection takes up no other request in the same turn of the loop."""
 
 TIMED_ONE_IN = 64
 """Of the requests that are answered at once, which are many and alike, the server times about one in this
@@ -226,6 +232,16 @@ class ClientConnection:
             return await take_all(size_bytes, self._answers)
         return await take_all(size_bytes, self._answers, self.services.large_answers)
 
+    async def compute(self, work: Callable[[], T]) -> T:
+        """Run a function that needs the processor for long, in a thread. One at a time for this connection:
+        several would keep the loop from the interpreter."""
+        async with self._computing:
+            return await self.services.lanes.run(work)
+
+    @cached_property
+    def _computing(self) -> asyncio.Lock:
+        return asyncio.Lock()
+
     # Services that few clients use are imported and made on first use (`preload`).
 
     def make_local_operations(self) -> Operations:
@@ -385,7 +401,7 @@ class ClientConnection:
     def _finish(self, call: Call[Params], result: Any, error: Exception | None, since_s: float) -> None:
         then = None
         if error is None and type(result) not in _UNUSUAL_RESULTS:
-            self._link.send(write_result(call.id, result))
+            self._send_answer(write_result(call.id, result))
         elif error is not None:
             self._fail(call, error)
         else:
@@ -405,15 +421,20 @@ class ClientConnection:
     def _answer_unusually(self, call: Call[Params], result: Then | Encoded) -> Callable[[], None] | None:
         """Send the result, and return the action that must follow it."""
         if isinstance(result, Encoded):
-            self._link.send(result.message)
+            self._send_answer(result.message)
             if result.grant is not None:
                 self._settle(result.grant)
             return None
         if isinstance(result.outcome, RequestError):
             self._fail(call, result.outcome)
         else:
-            self._link.send(write_result(call.id, result.outcome))
+            self._send_answer(write_result(call.id, result.outcome))
         return result.action
+
+    def _send_answer(self, message: bytes | bytearray) -> None:
+        self._link.send(message)
+        if len(message) > LONG_ANSWER_BYTES:
+            self._dispatcher.rest()
 
     def _fail(self, call: Call[Params], error: Exception) -> None:
         if isinstance(error, RequestError):

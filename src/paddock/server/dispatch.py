@@ -8,7 +8,8 @@ beyond which they are refused. With `concurrency` 1 everything runs strictly in 
 or not.
 
 A handler that finishes without waiting costs no task. A long request that opens something takes a while to
-check, so what follows it in its queue waits for the next turn of the loop.
+check, so what follows it in its queue waits for the next turn of the loop. After a long answer everything
+waits for the next turn (`rest`).
 """
 
 from __future__ import annotations
@@ -117,6 +118,11 @@ class Dispatcher:
         self.waiting_bytes += call.size_bytes
         return False
 
+    def rest(self) -> None:
+        """Begin nothing more in this turn of the loop."""
+        self._rest(self._ordinary)
+        self._rest(self._control)
+
     def stop(self) -> None:
         """Begin no more calls."""
         self._is_closed = True
@@ -145,8 +151,7 @@ class Dispatcher:
 
     def _begin(self, call: Call[Params], queue: _Queue, since_s: float) -> None:
         if call.size_bytes > LONG_OPENING_BYTES and call.method.is_opening:
-            queue.is_resting = True
-            asyncio.get_running_loop().call_soon(self._end_rest, queue)
+            self._rest(queue)
         try:
             result = self._handler(call)
         except Exception as error:
@@ -192,6 +197,11 @@ class Dispatcher:
             self.waiting -= 1
             self.waiting_bytes -= call.size_bytes
             self._begin(call, queue, since_s)
+
+    def _rest(self, queue: _Queue) -> None:
+        if not queue.is_resting:
+            queue.is_resting = True
+            asyncio.get_running_loop().call_soon(self._end_rest, queue)
 
     def _end_rest(self, queue: _Queue) -> None:
         queue.is_resting = False

@@ -207,6 +207,21 @@ async def test_short_starts_begin_at_once() -> None:
     assert bench.begun == [-1, -2, -3]
 
 
+async def test_nothing_begins_in_the_turn_of_a_rest() -> None:
+    bench = Bench(2)
+    bench.submit(-1)
+    bench.dispatcher.rest()
+    bench.submit(-2)
+    bench.submit(-3, is_control=True)
+    assert bench.begun == [-1]
+
+    bench.dispatcher.rest()
+    await asyncio.sleep(0)
+    assert bench.begun == [-1, -2, -3]
+    bench.submit(-4)
+    assert bench.begun[-1] == -4
+
+
 async def test_an_error_of_a_handler_is_its_outcome() -> None:
     problem = InvalidRequest("no")
     outcomes: list[Exception | None] = []

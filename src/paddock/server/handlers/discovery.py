@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
 from paddock.errors import InvalidParams, InvalidRequest, RequestError
 from paddock.fs import operation as engine
-from paddock.fs.lanes import Lanes
 from paddock.fs.operations import Operations
 from paddock.protocol import discovery as wire
 from paddock.protocol.call import Call
+from paddock.protocol.envelope import write_result
 from paddock.protocol.path import HostPath, file_uri
+from paddock.protocol.structure import Result
 from paddock.server.connection import ClientConnection, HandlerTable
+from paddock.server.dispatch import Encoded
 from paddock.server.environment import user_home
 from paddock.server.handlers.file_operations import local_path, operations_for, own_operations
 
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
     from paddock.discovery.root import FoundRoot, Plugin
     from paddock.discovery.settings import Home, Layers
     from paddock.discovery.skill import Skill
+    from paddock.discovery.standard import Installed
+    from paddock.fs.answer import Walked
 
 MAX_ROOTS = 128
 MAX_DIRECTORIES = 10_000
@@ -34,9 +40,9 @@ MAX_PATH_BYTES = 4 * 1024 * 1024
 class _Files:
     """The file system of discovery: the same operations that clients have."""
 
-    def __init__(self, operations: Operations, lanes: Lanes) -> None:
+    def __init__(self, operations: Operations, connection: ClientConnection) -> None:
         self._operations = operations
-        self.compute = lanes.run
+        self.compute = connection.compute
 
     async def is_directory(self, path: bytes) -> bool:
         return (await self._operations.perform(engine.GetMetadata(path=path))).is_directory
@@ -48,8 +54,6 @@ class _Files:
             return False
 
     async def list_tree(self, path: bytes, max_depth: int) -> Tree:
-        from paddock.discovery.files import Tree
-
         walked = await self._operations.perform(
             engine.Walk(
                 path=path,
@@ -61,23 +65,48 @@ class _Files:
                 prune_hidden=False,
             )
         )
-        tree = Tree([path] if walked.directories else [], [], [error.message for error in walked.errors])
-        for directory in walked.directories:
-            for name, is_directory in zip(directory.names, directory.are_directories, strict=True):
-                found = directory.path + b"/" + name
-                (tree.directories if is_directory else tree.files).append(found)
-        if walked.is_truncated:
-            tree.problems.append(
-                f"capability discovery in {os.fsdecode(path)!r} is incomplete: it has more than "
-                f"{MAX_ENTRIES} entries or {MAX_DIRECTORIES} directories"
-            )
-        return tree
+        return await self.compute(partial(_tree, path, walked))
 
     async def read(self, path: bytes, limit_bytes: int) -> bytes:
         opened = await self._operations.perform(engine.Open(path=path, prefetch_bytes=limit_bytes))
         if opened.handle is not None:
             await self._operations.perform(engine.Close(handle=opened.handle))
         return opened.beginning
+
+
+def _tree(path: bytes, walked: Walked) -> Tree:
+    from paddock.discovery.files import Tree
+
+    tree = Tree([path] if walked.directories else [], [], [error.message for error in walked.errors])
+    for directory in walked.directories:
+        for name, is_directory in zip(directory.names, directory.are_directories, strict=True):
+            found = directory.path + b"/" + name
+            (tree.directories if is_directory else tree.files).append(found)
+    if walked.is_truncated:
+        tree.problems.append(
+            f"capability discovery in {os.fsdecode(path)!r} is incomplete: it has more than "
+            f"{MAX_ENTRIES} entries or {MAX_DIRECTORIES} directories"
+        )
+    return tree
+
+
+async def _answered(
+    connection: ClientConnection,
+    call: Call[Any],
+    look: Callable[[], Coroutine[Any, Any, Callable[[], Result]]],
+) -> Encoded:
+    """Return the answer of a request that reads many files, once the client has taken enough of the earlier
+    ones. `look` reads the files and returns what describes them, which takes long too.
+    """
+    from paddock.discovery.files import MAX_TOTAL_BYTES
+
+    grant = await connection.room_for(MAX_TOTAL_BYTES)
+    try:
+        describe = await look()
+        return Encoded(await connection.compute(lambda: write_result(call.id, describe())), grant)
+    except BaseException:
+        grant.release()
+        raise
 
 
 def _home() -> Home:
@@ -101,7 +130,7 @@ async def read_config(
     if params.cwd.is_foreign:
         raise InvalidParams(f"params.cwd: {params.cwd.text!r} does not name a directory of this Linux host")
     home = _home()
-    files = _Files(own_operations(connection), connection.services.lanes)
+    files = _Files(own_operations(connection), connection)
     config, requirements = await read_settings(home, params.config_paths, params.requirements_paths, files)
     return wire.EnvironmentConfigResult(
         user_home_dir=_uri(home.user_home),
@@ -125,28 +154,33 @@ def _layers(found: Layers) -> wire.ConfigLayers:
 # --- directories ------------------------------------------------------------
 
 
-async def discover_roots(
-    connection: ClientConnection, call: Call[wire.CapabilityRootsParams]
-) -> wire.CapabilityRootsResult:
+async def discover_roots(connection: ClientConnection, call: Call[wire.CapabilityRootsParams]) -> Encoded:
     """Return what each of some directories offers."""
-    params = call.params
+    roots = call.params.roots
+    if len(roots) > MAX_ROOTS:
+        raise InvalidRequest(
+            f"capability root discovery accepts at most {MAX_ROOTS} roots; there are {len(roots)}"
+        )
+    return await _answered(connection, call, partial(_look_into, connection, roots))
+
+
+async def _look_into(
+    connection: ClientConnection, roots: Sequence[wire.CapabilityRoot]
+) -> Callable[[], wire.CapabilityRootsResult]:
     from paddock.discovery.files import MAX_TOTAL_BYTES
 
-    if len(params.roots) > MAX_ROOTS:
-        raise InvalidRequest(
-            f"capability root discovery accepts at most {MAX_ROOTS} roots; there are {len(params.roots)}"
-        )
     left_bytes = MAX_TOTAL_BYTES
-    roots = []
-    for root in params.roots:
-        found, left_bytes = await _discover(connection, root, left_bytes)
-        roots.append(found)
-    return wire.CapabilityRootsResult(roots=roots)
+    found = []
+    for root in roots:
+        describe, left_bytes = await _discover(connection, root, left_bytes)
+        found.append(describe)
+    return lambda: wire.CapabilityRootsResult(roots=[describe() for describe in found])
 
 
 async def _discover(
     connection: ClientConnection, root: wire.CapabilityRoot, left_bytes: int
-) -> tuple[wire.DiscoveredRoot, int]:
+) -> tuple[Callable[[], wire.DiscoveredRoot], int]:
+    """Return who describes a root, and how much may be read of the others."""
     from paddock.discovery.files import Reader
     from paddock.discovery.root import look_into
 
@@ -161,16 +195,16 @@ async def _discover(
     )
     try:
         path = local_path(root.path)
-        files = _Files(operations_for(connection, root.sandbox), connection.services.lanes)
+        files = _Files(operations_for(connection, root.sandbox), connection)
     except RequestError as error:
         problem = f"failed to inspect capability root {root.path}: {error}"
-        return structs.replace(failed, error=problem), left_bytes
+        return partial(structs.replace, failed, error=problem), left_bytes
     reader = Reader(files, root.path.like, left_bytes=left_bytes)
     try:
         found = await look_into(path, reader)
     except RequestError as error:
-        return structs.replace(failed, error=str(error)), left_bytes
-    return _described_root(root, found, reader), reader.left_bytes
+        return partial(structs.replace, failed, error=str(error)), left_bytes
+    return partial(_described_root, root, found, reader), reader.left_bytes
 
 
 def _described_root(root: wire.CapabilityRoot, found: FoundRoot, reader: Reader) -> wire.DiscoveredRoot:
@@ -194,18 +228,23 @@ def _described_root(root: wire.CapabilityRoot, found: FoundRoot, reader: Reader)
 # --- what is installed ------------------------------------------------------
 
 
-async def discover_installed(
-    connection: ClientConnection, call: Call[wire.CapabilitiesParams]
-) -> wire.CapabilitiesResult:
+async def discover_installed(connection: ClientConnection, call: Call[wire.CapabilitiesParams]) -> Encoded:
     """Return the skills and plugins of the user of this host."""
-    params = call.params
+    return await _answered(connection, call, partial(_find_installed, connection, call.params))
+
+
+async def _find_installed(
+    connection: ClientConnection, params: wire.CapabilitiesParams
+) -> Callable[[], wire.CapabilitiesResult]:
     from paddock.discovery.files import Reader
     from paddock.discovery.standard import find_installed
 
-    like = params.cwd
     operations = operations_for(connection, params.sandbox)
-    reader = Reader(_Files(operations, connection.services.lanes), like.like)
-    installed = await find_installed(_home(), reader)
+    reader = Reader(_Files(operations, connection), params.cwd.like)
+    return partial(_described, params.cwd, await find_installed(_home(), reader), reader.warnings)
+
+
+def _described(like: HostPath, installed: Installed, warnings: list[str]) -> wire.CapabilitiesResult:
     return wire.CapabilitiesResult(
         plugins=[
             wire.DiscoveredPlugin(
@@ -241,7 +280,7 @@ async def discover_installed(
             )
             for root, skill in installed.skills
         ],
-        warnings=reader.warnings,
+        warnings=warnings,
     )
 
 

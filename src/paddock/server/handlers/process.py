@@ -158,6 +158,7 @@ async def snapshot(connection: ClientConnection, call: Call[ProcessParams]) -> S
     params = call.params
     entry = connection.session_of(params.session_id).get(params.process_id)
     await entry.started()
+    await connection.answer_turns.take()
     process = entry.managed
     stdout, stderr, terminal = (process.log.kept(s) for s in (Stream.STDOUT, Stream.STDERR, Stream.PTY))
     omitted = OmittedBytes(

@@ -29,7 +29,8 @@ GENERATED: Final = frozenset(
 _FENCE: Final = re.compile(r" *```")
 _ITEM: Final = re.compile(r" {0,3}(?:[-*]|\d+\.) +")
 _NO_PROSE: Final = re.compile(r" {4}|[|#<]|$")
-_WORD: Final = re.compile(r"(?:`[^`]*`|[^\s`])+|`")
+_WORD: Final = re.compile(r"(?:`[^`]*`|`(?![^`]*`)|[^\s`])+")
+"""A span of code counts whole; a backtick that opens none is a letter like any other."""
 _BULLET: Final = re.compile(r"[-+*#>|=]+|\d+[.)]")
 """Words that would begin something else at the beginning of a line."""
 

@@ -148,6 +148,10 @@ class RawStdio:
     async def heard_after(self, number: signal.Signals) -> str:
         """Send a signal, and return the next line on its stderr."""
         self._process.send_signal(number)
+        return await self.heard()
+
+    async def heard(self) -> str:
+        """Return the next line on its stderr."""
         assert self._process.stderr is not None
         return (await self._process.stderr.readline()).decode()
 

@@ -1,4 +1,4 @@
-"""`paddock mcp` and SIGHUP: it reads its rules, token and certificate again, or ends with its terminal."""
+"""`paddock mcp` follows its user's rules. At SIGHUP it reads rules, token and certificate again, or ends."""
 
 from __future__ import annotations
 
@@ -50,6 +50,26 @@ async def test_changed_rules_hold_for_a_client_that_was_there(workspace: Path, t
             heard = await server.heard_after(signal.SIGHUP)
             assert heard.startswith("paddock mcp: not reloaded, everything stays as it was: ")
             assert await status_of(server, 3, workspace) == "0"
+    assert server.status == 0
+
+
+async def test_rules_of_the_user_hold_as_soon_as_they_are_written(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    directory = tmp_path / "paddock" / "rules"
+    with serving() as backend:
+        async with RawStdio("--server", backend.url, "--workspace", workspace, hears=True) as server:
+            assert await status_of(server, 1, workspace) == "0"
+
+            directory.mkdir(parents=True)
+            rules_file(directory, FORBIDDEN)
+            number = 2
+            while await status_of(server, number, workspace) == "0":
+                number += 1
+
+            rules_file(directory, "prefix_rule(\n")
+            assert (await server.heard()).startswith("paddock mcp: rules broken")
     assert server.status == 0
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from paddock.config import Settings
     from paddock.mcp_server.workplace import Terms, Workplace
     from paddock.rules.policy import Policy
+    from paddock.rules.source import RulesSource
     from paddock.sandbox.profile.table import WrittenProfile
     from paddock.server.http_listener import HttpListener
 
@@ -44,7 +45,8 @@ examples:
   paddock mcp --listen http://127.0.0.1:8000 --listen-token-file ~/.paddock-token
                                                        over HTTP; the URL is the line on standard output
 
-SIGHUP makes it read its rules, its token and its certificate again.
+It follows the rules of the system and the user when their files change. SIGHUP makes it read its
+rules, its token and its certificate again.
 
 exit status:
   0 when the client has gone, or after SIGTERM or SIGINT over HTTP.
@@ -158,7 +160,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
         terms = _terms(arguments)
         address = ServerAddress(arguments.server, read_token(arguments.token_file), arguments.tls_ca)
     finally:
-        in_force = await rules
+        in_force, source = await rules
     workplace = Workplace(address, in_force)
     # Imported modules live as long as the server.
     garbage.resume()
@@ -166,6 +168,8 @@ async def _serve(arguments: argparse.Namespace) -> None:
         stack.push_async_callback(workplace.aclose)
         listener = None if arguments.listen is None else _listener(arguments)
         stack.callback(asyncio.create_task(_reload_whenever(reload, arguments, in_force, listener)).cancel)
+        if source is not None:
+            stack.callback(asyncio.create_task(_follow(source)).cancel)
         console = await stack.enter_async_context(ConsoleApprover()) if arguments.ask == "console" else None
         if listener is None:
             await _until(stop, serve_stdio(workplace, terms, console))
@@ -271,15 +275,21 @@ def _terms(arguments: argparse.Namespace) -> Terms:
     )
 
 
-def _rules(arguments: argparse.Namespace) -> CommandRules:
+def _rules(arguments: argparse.Namespace) -> tuple[CommandRules, RulesSource | None]:
+    """Load the rules, and return them with what follows their files, unless the user has named others."""
     from paddock.agent.command_rules import CommandRules
-    from paddock.rules.layer import AMENDED_FILE, user_directory
+    from paddock.rules.layer import AMENDED_FILE, standard_layers, user_directory
+    from paddock.rules.policy import Policy
+    from paddock.rules.source import RulesSource
 
-    policy = _policy(arguments)
-    for problem in policy.problems:
+    if arguments.rules:
+        # An "always" counts for this server alone: it need not be in what was named there.
+        return CommandRules(_policy(arguments)), None
+    rules = CommandRules(Policy(), user_directory() / AMENDED_FILE)
+    source = RulesSource(standard_layers(), rules.renew)
+    for problem in source.reload().problems:
         tell(f"not in force: {problem}", VERB)
-    # With --rules, an "always" counts for this server alone: it need not be in what was named there.
-    return CommandRules(policy, None if arguments.rules else user_directory() / AMENDED_FILE)
+    return rules, source
 
 
 def _policy(arguments: argparse.Namespace) -> Policy:
@@ -290,6 +300,19 @@ def _policy(arguments: argparse.Namespace) -> Policy:
     if arguments.rules:
         return load_sound_policy(rule_files(arguments.rules))
     return load_layers(standard_layers())
+
+
+async def _follow(source: RulesSource) -> None:
+    """Put changed rules in force until this is cancelled."""
+    import asyncio
+
+    from paddock.errors import RulesError
+
+    try:
+        async with source.followed():
+            await asyncio.Event().wait()
+    except RulesError as error:
+        tell(f"{error}; until then SIGHUP makes it read the rules again", VERB)
 
 
 async def _reload_whenever(

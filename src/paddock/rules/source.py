@@ -30,7 +30,10 @@ Fingerprint = tuple[tuple[str, int, int, int], ...]
 
 
 class RulesSource:
-    """The policy of some layers. Made once; `reload` or `followed` bring it up to date."""
+    """The policy of some layers. Made once; `reload` or `followed` bring it up to date.
+
+    `on_change` gets each policy that comes into force, in the thread that has loaded it.
+    """
 
     def __init__(
         self, layers: Iterable[Layer], on_change: Callable[[Policy], None] = lambda policy: None
@@ -57,13 +60,18 @@ class RulesSource:
         """
         with DirectoryWatch([layer.directory for layer in self.layers]) as watch:
             # Watch before reading: a change in between causes another read.
-            await asyncio.to_thread(self.reload)
+            await asyncio.to_thread(self._catch_up)
             follower = asyncio.create_task(self._follow(watch))
             try:
                 yield self
             finally:
                 follower.cancel()
                 await asyncio.wait([follower])
+
+    def _catch_up(self) -> None:
+        """Reload, unless nothing has changed since somebody did."""
+        if self._fingerprint is None or self._fingerprint != self._take_fingerprint():
+            self.reload()
 
     async def _follow(self, watch: DirectoryWatch) -> None:
         while True:
@@ -79,6 +87,10 @@ class RulesSource:
                 self._put_in_force(self._complaining(error), None)
             else:
                 self._put_in_force(policy, fingerprint)
+            # Whoever calls `reload` sees its result; of this nobody else would tell.
+            journal.info("rules loaded", rules=len(self.policy.rules), broken=len(self.policy.problems))
+            for problem in self.policy.problems:
+                journal.warning("rules broken", path=problem.path, reason=str(problem))
 
     async def _change(self, watch: DirectoryWatch) -> None:
         """Wait until something has changed and settled, or it is time to try again."""
@@ -99,9 +111,6 @@ class RulesSource:
     def _put_in_force(self, policy: Policy, fingerprint: Fingerprint | None) -> None:
         self.policy = policy
         self._fingerprint = fingerprint
-        journal.info("rules loaded", rules=len(policy.rules), broken=len(policy.problems))
-        for problem in policy.problems:
-            journal.warning("rules broken", path=problem.path, reason=str(problem))
         self._on_change(policy)
 
     def _take_fingerprint(self) -> Fingerprint:

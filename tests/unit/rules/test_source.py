@@ -50,6 +50,21 @@ def test_a_source_is_loaded_when_it_is_told_to(tmp_path: Path) -> None:
     assert programs(source.policy) == ["a"]
 
 
+async def test_files_that_were_loaded_before_are_loaded_again_only_if_they_have_changed(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.rules").write_text('prefix_rule(["a"])')
+    policies: list[Policy] = []
+    source = RulesSource([Layer(tmp_path)], policies.append)
+    source.reload()
+    async with source.followed():
+        assert [programs(policy) for policy in policies] == [["a"]]
+
+    (tmp_path / "a.rules").write_text('prefix_rule(["b"])')
+    async with source.followed():
+        assert [programs(policy) for policy in policies] == [["a"], ["b"]]
+
+
 async def test_files_that_are_written_changed_and_removed_are_noticed(tmp_path: Path) -> None:
     async with followed(tmp_path) as (source, policies):
         (tmp_path / "a.rules").write_text('prefix_rule(["a"])')

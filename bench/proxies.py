@@ -1,6 +1,6 @@
 """What the policy proxy costs: bytes through it against a plain relay on the same loop, and a request through
 it against a direct one and one through the proxy of srt (@anthropic-ai/sandbox-runtime, by `make srt`). The
-peer's proxy has no door to measure it by.
+peer's proxy has no address to measure it by.
 """
 
 from __future__ import annotations

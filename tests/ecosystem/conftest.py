@@ -73,8 +73,8 @@ def shared_server(token_file: Path) -> Iterator[Server]:
             yield Server(url)
         return
     options = ["--listen", "wss://127.0.0.1:0", "--tls-cert", str(CERT), "--tls-key", str(KEY)]
-    door = ["--ws-auth", "capability-token", "--ws-token-file", str(token_file)]
-    with serving(*options, *door) as url:
+    token_options = ["--ws-auth", "capability-token", "--ws-token-file", str(token_file)]
+    with serving(*options, *token_options) as url:
         yield Server(url, str(token_file), str(AUTHORITY))
 
 

@@ -92,8 +92,8 @@ def serving_swerex(home: Path, *options: str) -> Iterator[str]:
     token = home / "token"
     token.write_text(KEY)
     token.chmod(0o600)
-    door = ["--ws-auth", "capability-token", "--ws-token-file", str(token)]
-    command = [sys.executable, "-P", "-m", "paddock", "serve", "--swerex", *door, *options]
+    token_options = ["--ws-auth", "capability-token", "--ws-token-file", str(token)]
+    command = [sys.executable, "-P", "-m", "paddock", "serve", "--swerex", *token_options, *options]
     # What a login shell of this host says is no part of a command's output.
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "HOME": str(home)}

@@ -109,8 +109,8 @@ def ask(decider: int, request: dict[str, Any], files: Sequence[int] = (0, 1, 2))
     """Ask about a program as a wrapper does. Give the answer and, of a program that was let out, its code."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     with ours:
-        with theirs, socket.socket(fileno=os.dup(decider)) as door:
-            send(door, b"\0", [theirs.fileno()])
+        with theirs, socket.socket(fileno=os.dup(decider)) as channel:
+            send(channel, b"\0", [theirs.fileno()])
         ours.sendall(frame(request))
         action: Action = read_frame(ours)[0]["action"]
         if action != "Escalate":

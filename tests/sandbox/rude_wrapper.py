@@ -12,18 +12,18 @@ from typing import Any
 
 from tests.interop.escalation_reference import ask, frame, send
 
-DOOR = int(os.environ["CODEX_ESCALATE_SOCKET"])
+ESCALATION = int(os.environ["CODEX_ESCALATE_SOCKET"])
 UNAME: dict[str, Any] = {"file": "/usr/bin/uname", "argv": ["uname"], "workdir": os.getcwd(), "env": {}}
 ID = {**UNAME, "file": "/usr/bin/id", "argv": ["id", "-u"]}
 
 
 def knock(data: bytes, files: Sequence[int]) -> None:
-    """Send something to the door."""
-    with socket.socket(fileno=os.dup(DOOR)) as door:
+    """Send something to the server."""
+    with socket.socket(fileno=os.dup(ESCALATION)) as channel:
         if files:
-            send(door, data, files)
+            send(channel, data, files)
         else:
-            door.send(data)
+            channel.send(data)
 
 
 def talk(said: bytes, files: Sequence[int] = ()) -> bytes:
@@ -55,14 +55,14 @@ def main() -> None:
         print(talk(said))
     print(talk(frame(UNAME), [0]))
     try:
-        ask(DOOR, ID, [0, 1])
+        ask(ESCALATION, ID, [0, 1])
     except ConnectionResetError:
         print("reset")
-    print(ask(DOOR, UNAME)[0])
-    print(ask(DOOR, {**UNAME, "file": "/usr/bin/ls"}))
-    print(ask(DOOR, {**ID, "argv": ["uname"]}))
-    print(ask(DOOR, {**ID, "workdir": "/"})[0])
-    print(ask(DOOR, {**ID, "env": {"A": "1"}}, [os.open("/dev/null", os.O_RDWR)] * 3))
+    print(ask(ESCALATION, UNAME)[0])
+    print(ask(ESCALATION, {**UNAME, "file": "/usr/bin/ls"}))
+    print(ask(ESCALATION, {**ID, "argv": ["uname"]}))
+    print(ask(ESCALATION, {**ID, "workdir": "/"})[0])
+    print(ask(ESCALATION, {**ID, "env": {"A": "1"}}, [os.open("/dev/null", os.O_RDWR)] * 3))
 
 
 if __name__ == "__main__":

@@ -60,11 +60,11 @@ def test_killed_launcher_leaves_no_process_and_no_namespace(
 def test_killed_server_leaves_no_process_and_no_namespace(moment: str, new_directory: Path) -> None:
     said = {"idle": "", "connected": "exec 3<>/dev/tcp/127.0.0.1/3128", "asking": f"{CONNECT} >&3"}[moment]
     script = f"{said}\nreadlink /proc/self/ns/net\nexec sleep 1000"
-    door = f"unix://{new_directory}/door"
-    with subprocess.Popen([PADDOCK, "serve", "--listen", door], stdout=subprocess.PIPE, text=True) as server:
+    url = f"unix://{new_directory}/server.sock"
+    with subprocess.Popen([PADDOCK, "serve", "--listen", url], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        assert server.stdout.readline().strip() == door
-        words = [PADDOCK, "run", "--url", door, "--reconnect", "0", "--profile", PROFILE]
+        assert server.stdout.readline().strip() == url
+        words = [PADDOCK, "run", "--url", url, "--reconnect", "0", "--profile", PROFILE]
         with subprocess.Popen(
             [*words, "--", "/bin/bash", "-c", script],
             stdout=subprocess.PIPE,

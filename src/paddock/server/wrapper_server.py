@@ -110,7 +110,7 @@ class WrapperServer:
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         try:
             # Not datagrams, as in the original: those could be sent to any such socket of the host.
-            self._door, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self._arrivals, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         except BaseException:
             os.close(self._wake)
             raise
@@ -125,7 +125,7 @@ class WrapperServer:
         try:
             self._thread.start()
         except RuntimeError:
-            self._door.close()
+            self._arrivals.close()
 
     def finish(self) -> None:
         """End the server, and every program that it let out. Blocks for a moment; call this once."""
@@ -141,7 +141,7 @@ class WrapperServer:
             os.close(self._wake)
         for _, answer in self._answers:
             leave(answer)
-        self._door.close()
+        self._arrivals.close()
         self._calls.close()
         if self._leader is not None:
             self._leader.close()
@@ -155,7 +155,7 @@ class WrapperServer:
 
     def _run(self) -> None:
         self._watch(self._wake, self._serve_answers)
-        self._watch(self._door.fileno(), self._serve_door)
+        self._watch(self._arrivals.fileno(), self._serve_arrival)
         if self._leader is not None:
             self._watch(self._leader.file, partial(self._serve_leader, self._leader))
         try:
@@ -165,7 +165,7 @@ class WrapperServer:
             journal.error("the wrappers of a command are not served any more", error=error)
         finally:
             # A wrapper that asks now finds that nobody decides, and one that waits learns it.
-            self._door.close()
+            self._arrivals.close()
             for stream in list(self._streams.values()):
                 self._end(stream)
 
@@ -184,10 +184,10 @@ class WrapperServer:
         if self._handlers.pop(file, None) is not None:
             self._poll.unregister(file)
 
-    def _serve_door(self, events: int) -> None:
+    def _serve_arrival(self, events: int) -> None:
         """Take the stream of another wrapper."""
         try:
-            data, files = _received(self._door)
+            data, files = _received(self._arrivals)
         except BlockingIOError:
             data, files = b"", []
         except WireError as error:
@@ -195,7 +195,7 @@ class WrapperServer:
             return
         if not data and events & select.POLLHUP:
             # Nobody has the other end, so nobody can ask any more.
-            self._unwatch(self._door.fileno())
+            self._unwatch(self._arrivals.fileno())
             return
         try:
             stream = _stream_of(files) if data == wire.HELLO else None
@@ -208,7 +208,7 @@ class WrapperServer:
         self._streams[stream.channel.fileno()] = stream
         self._watch(stream.channel.fileno(), partial(self._serve_stream, stream))
         if len(self._streams) == STREAMS_LIMIT:
-            self._unwatch(self._door.fileno())
+            self._unwatch(self._arrivals.fileno())
 
     def _serve_stream(self, stream: _Stream, _events: int) -> None:
         try:
@@ -257,8 +257,8 @@ class WrapperServer:
             self._unwatch(stream.program.fileno())
             stream.program.close()
         _close_all(stream.files)
-        if self._door.fileno() >= 0:
-            self._watch(self._door.fileno(), self._serve_door)
+        if self._arrivals.fileno() >= 0:
+            self._watch(self._arrivals.fileno(), self._serve_arrival)
 
     def _failed(self, error: Exception) -> None:
         self._failures += 1

@@ -35,44 +35,44 @@ from tests.processes import open_descriptors
 TIMEOUT_S = 20.0
 
 
-@pytest.fixture(name="door")
+@pytest.fixture(name="arrivals")
 def door_of_a_server() -> Iterator[socket.socket]:
     served = WrapperServer(ExecPolicy(lambda call, settle: Run()), None)
     served.begin()
-    with socket.socket(fileno=served.file) as door:
-        yield door
+    with socket.socket(fileno=served.file) as arrivals:
+        yield arrivals
     served.finish()
 
 
-def ask(door: socket.socket, said: bytes) -> bytes:
+def ask(arrivals: socket.socket, said: bytes) -> bytes:
     """Say something on a new stream, and wait for its end: all that came before it was served by then."""
     ours, theirs = socket.socketpair()
     with ours:
         with theirs:
-            send(door, b"\0", [theirs.fileno()])
+            send(arrivals, b"\0", [theirs.fileno()])
         ours.sendall(said)
         return ours.recv(100)
 
 
-def test_what_is_no_stream_leaves_no_descriptor_open(door: socket.socket) -> None:
-    ask(door, frame({}))
+def test_what_is_no_stream_leaves_no_descriptor_open(arrivals: socket.socket) -> None:
+    ask(arrivals, frame({}))
     before = len(os.listdir("/proc/self/fd"))
     file, (datagrams, other) = os.open("/dev/null", os.O_RDONLY), socket.socketpair(type=socket.SOCK_DGRAM)
     for _ in range(20):
-        send(door, b"\0", [file])
-        send(door, b"\0", [datagrams.fileno()])
-        send(door, b"\0", [file, file])
-        send(door, b"\0", [file] * (wire.FILES_LIMIT + 4))
-        send(door, b"x", [file])
+        send(arrivals, b"\0", [file])
+        send(arrivals, b"\0", [datagrams.fileno()])
+        send(arrivals, b"\0", [file, file])
+        send(arrivals, b"\0", [file] * (wire.FILES_LIMIT + 4))
+        send(arrivals, b"x", [file])
     os.close(file)
     datagrams.close()
     other.close()
-    assert ask(door, frame({})) == b""
+    assert ask(arrivals, frame({})) == b""
     assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_no_objects_are_made_of_a_message_with_too_many_values(
-    door: socket.socket, monkeypatch: pytest.MonkeyPatch
+    arrivals: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[bytes] = []
 
@@ -83,20 +83,20 @@ def test_no_objects_are_made_of_a_message_with_too_many_values(
     monkeypatch.setattr(wire, "read_request", read_request)
     few, many = (b"[" + b"[]," * count + b"[]]" for count in (VALUES_LIMIT // 2, VALUES_LIMIT))
     for message in (many, few):
-        assert ask(door, len(message).to_bytes(4, "little") + message) == b""
+        assert ask(arrivals, len(message).to_bytes(4, "little") + message) == b""
     assert [len(message) for message in read] == [len(few)]
 
 
-def test_more_descriptors_than_a_message_may_carry_end_a_stream(door: socket.socket) -> None:
-    ask(door, frame({}))
+def test_more_descriptors_than_a_message_may_carry_end_a_stream(arrivals: socket.socket) -> None:
+    ask(arrivals, frame({}))
     before = open_descriptors()
     ours, theirs = socket.socketpair()
     with ours:
         with theirs:
-            send(door, b"\0", [theirs.fileno()])
+            send(arrivals, b"\0", [theirs.fileno()])
         send(ours, b"x", [ours.fileno()] * (wire.FILES_LIMIT + 4))
         assert ours.recv(100) == b""
-    assert ask(door, frame({})) == b""
+    assert ask(arrivals, frame({})) == b""
     assert open_descriptors() == before
 
 
@@ -116,19 +116,19 @@ def count_this_process_as_confined(monkeypatch: pytest.MonkeyPatch) -> None:
 def deciding(on_exec: OnExec) -> Iterator[tuple[WrapperServer, socket.socket]]:
     served = WrapperServer(ExecPolicy(on_exec), None)
     served.begin()
-    with socket.socket(fileno=served.file) as door:
-        yield served, door
+    with socket.socket(fileno=served.file) as arrivals:
+        yield served, arrivals
     served.finish()
 
 
-def test_wrapper_outside_of_the_sandbox_is_not_served(door: socket.socket) -> None:
+def test_wrapper_outside_of_the_sandbox_is_not_served(arrivals: socket.socket) -> None:
     """Its number may belong to another process by now."""
-    assert ask(door, request()) == b""
+    assert ask(arrivals, request()) == b""
 
 
 @pytest.mark.usefixtures("inside")
-def test_program_that_is_not_there_is_left_to_the_kernel(door: socket.socket) -> None:
-    assert b"Run" in ask(door, request("/nowhere/program"))
+def test_program_that_is_not_there_is_left_to_the_kernel(arrivals: socket.socket) -> None:
+    assert b"Run" in ask(arrivals, request("/nowhere/program"))
 
 
 @pytest.mark.usefixtures("inside")
@@ -136,8 +136,8 @@ def test_decision_that_fails_denies() -> None:
     def fail(_: ExecCall, __: Settle) -> ExecAnswer:
         raise RuntimeError("a bug")
 
-    with deciding(fail) as (_, door):
-        assert b'"Deny"' in ask(door, request())
+    with deciding(fail) as (_, arrivals):
+        assert b'"Deny"' in ask(arrivals, request())
 
 
 @pytest.mark.usefixtures("inside")
@@ -155,10 +155,10 @@ def test_answer_for_a_wrapper_that_is_gone_is_said_to_be_in_vain() -> None:
         heard.append(problem)
         is_heard.set()
 
-    with deciding(ask_somebody) as (_, door):
+    with deciding(ask_somebody) as (_, arrivals):
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            send(door, b"\0", [theirs.fileno()])
+            send(arrivals, b"\0", [theirs.fileno()])
             ours.sendall(request())
             assert is_asked.wait(TIMEOUT_S)
         assert is_withdrawn.wait(TIMEOUT_S)
@@ -180,12 +180,12 @@ class Undecided:
         self.is_asked.set()
         return self.is_withdrawn.set
 
-    def stream(self, door: socket.socket) -> socket.socket:
+    def stream(self, arrivals: socket.socket) -> socket.socket:
         """A new wrapper, which has asked."""
         self.is_asked.clear()
         ours, theirs = socket.socketpair()
         with theirs:
-            send(door, b"\0", [theirs.fileno()])
+            send(arrivals, b"\0", [theirs.fileno()])
         ours.sendall(request())
         assert self.is_asked.wait(TIMEOUT_S)
         return ours
@@ -194,7 +194,7 @@ class Undecided:
 @pytest.mark.usefixtures("inside")
 def test_answer_that_comes_later_is_carried_out() -> None:
     undecided = Undecided()
-    with deciding(undecided.on_exec) as (_, door), undecided.stream(door) as ours:
+    with deciding(undecided.on_exec) as (_, arrivals), undecided.stream(arrivals) as ours:
         undecided.settle(Deny("Execution denied: so\n"))
         assert b'{"Deny":{"reason":"so"}}' in ours.recv(100)
 
@@ -204,10 +204,10 @@ def test_wrapper_that_hears_no_answer_is_dropped_and_the_next_is_served(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     undecided = Undecided()
-    with deciding(undecided.on_exec) as (_, door), undecided.stream(door) as deaf:
+    with deciding(undecided.on_exec) as (_, arrivals), undecided.stream(arrivals) as deaf:
         deaf.shutdown(socket.SHUT_RD)
         undecided.settle(Run())
-        with undecided.stream(door) as ours:
+        with undecided.stream(arrivals) as ours:
             undecided.settle(Run())
             assert b"Run" in ours.recv(100)
     assert "Broken pipe" in caplog.text
@@ -216,12 +216,12 @@ def test_wrapper_that_hears_no_answer_is_dropped_and_the_next_is_served(
 @pytest.mark.usefixtures("inside")
 def test_wrapper_with_no_space_for_its_answer_is_dropped() -> None:
     """The wrapper has made the stream, and may leave it as little memory as the kernel permits."""
-    with deciding(lambda call, settle: Deny("x" * wrapper_server.REASON_CHARACTERS)) as (_, door):
+    with deciding(lambda call, settle: Deny("x" * wrapper_server.REASON_CHARACTERS)) as (_, arrivals):
         ours, theirs = socket.socketpair()
         theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
         with ours:
             with theirs:
-                send(door, b"\0", [theirs.fileno()])
+                send(arrivals, b"\0", [theirs.fileno()])
             ours.sendall(request())
             received = b"".join(iter(lambda: ours.recv(1 << 16), b""))
     assert len(received) < int.from_bytes(received[:4], "little")
@@ -230,11 +230,11 @@ def test_wrapper_with_no_space_for_its_answer_is_dropped() -> None:
 @pytest.mark.usefixtures("inside")
 def test_longest_reason_reaches_a_wrapper() -> None:
     reason = "\N{OX}" * wrapper_server.REASON_CHARACTERS
-    with deciding(lambda call, settle: Deny(reason)) as (_, door):
+    with deciding(lambda call, settle: Deny(reason)) as (_, arrivals):
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
-                send(door, b"\0", [theirs.fileno()])
+                send(arrivals, b"\0", [theirs.fileno()])
             ours.sendall(request())
             length = int.from_bytes(ours.recv(4, socket.MSG_WAITALL), "little")
             received = json.loads(ours.recv(length, socket.MSG_WAITALL))
@@ -244,7 +244,7 @@ def test_longest_reason_reaches_a_wrapper() -> None:
 @pytest.mark.usefixtures("inside")
 def test_wrapper_that_asks_twice_gets_no_answer() -> None:
     undecided = Undecided()
-    with deciding(undecided.on_exec) as (_, door), undecided.stream(door) as ours:
+    with deciding(undecided.on_exec) as (_, arrivals), undecided.stream(arrivals) as ours:
         ours.sendall(request())
         assert ours.recv(100) == b""
         assert undecided.is_withdrawn.wait(TIMEOUT_S)
@@ -261,11 +261,11 @@ def test_program_whose_wrapper_ends_before_it_sends_descriptors_is_said_not_to_h
 
     program = os.path.realpath("/bin/true")
     before = open_descriptors()
-    with deciding(lambda call, settle: Escalate((), hear)) as (_, door):
+    with deciding(lambda call, settle: Escalate((), hear)) as (_, arrivals):
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
-                send(door, b"\0", [theirs.fileno()])
+                send(arrivals, b"\0", [theirs.fileno()])
             ours.sendall(frame({"file": program, "argv": ["true"], "workdir": os.getcwd(), "env": {}}))
             assert b"Escalate" in ours.recv(100)
             assert not heard
@@ -280,8 +280,8 @@ def test_program_that_the_host_does_not_have_is_denied_and_said_not_to_be_let_ou
     circle = tmp_path / "circle"
     circle.symlink_to(circle)
     heard: list[str | None] = []
-    with deciding(lambda call, settle: Escalate((), heard.append)) as (_, door):
-        said = ask(door, request(str(circle)))
+    with deciding(lambda call, settle: Escalate((), heard.append)) as (_, arrivals):
+        said = ask(arrivals, request(str(circle)))
     assert b"it can't be let out of the sandbox: the host does not have" in said
     assert heard == ["the host does not have the program"]
 
@@ -297,16 +297,16 @@ def test_server_that_fails_decides_nothing_more() -> None:
     def fail() -> None:
         raise RuntimeError("a bug")
 
-    with deciding(on_exec) as (_, door):
-        first = undecided.stream(door)
+    with deciding(on_exec) as (_, arrivals):
+        first = undecided.stream(arrivals)
         second, theirs = socket.socketpair()
         with theirs:
-            send(door, b"\0", [theirs.fileno()])
+            send(arrivals, b"\0", [theirs.fileno()])
         with second:
             first.close()
             assert second.recv(100) == b""
         with pytest.raises(BrokenPipeError):
-            door.send(b"\0")
+            arrivals.send(b"\0")
 
 
 @pytest.mark.usefixtures("inside")
@@ -324,7 +324,7 @@ def test_server_does_not_wait_for_a_thread_that_hangs(monkeypatch: pytest.Monkey
     before = open_descriptors()
     served = WrapperServer(ExecPolicy(hang), None)
     served.begin()
-    with socket.socket(fileno=served.file) as door, undecided.stream(door) as ours:
+    with socket.socket(fileno=served.file) as arrivals, undecided.stream(arrivals) as ours:
         served.finish()
         undecided.settle(Escalate((), heard.append))
         may_go_on.set()
@@ -337,22 +337,22 @@ def test_server_does_not_wait_for_a_thread_that_hangs(monkeypatch: pytest.Monkey
 
 
 def test_wrappers_that_say_too_much_at_once_are_dropped(
-    door: socket.socket, monkeypatch: pytest.MonkeyPatch
+    arrivals: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wrapper_server, "HELD_BYTES", 10)
-    assert ask(door, b"\xff\0\0\0" + b"x" * 10) == b""
+    assert ask(arrivals, b"\xff\0\0\0" + b"x" * 10) == b""
 
 
 def test_next_wrapper_waits_while_too_many_are_served(
-    door: socket.socket, monkeypatch: pytest.MonkeyPatch
+    arrivals: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wrapper_server, "STREAMS_LIMIT", 1)
     first, theirs = socket.socketpair()
     with theirs:
-        send(door, b"\0", [theirs.fileno()])
+        send(arrivals, b"\0", [theirs.fileno()])
     second, theirs = socket.socketpair()
     with theirs:
-        send(door, b"\0", [theirs.fileno()])
+        send(arrivals, b"\0", [theirs.fileno()])
     with first, second:
         second.sendall(frame({}))
         # The first is served: its end comes from the server, though the second has spoken before.
@@ -370,8 +370,8 @@ def test_server_without_a_thread_decides_nothing(monkeypatch: pytest.MonkeyPatch
     with monkeypatch.context() as short:
         short.setattr(threading.Thread, "start", fail)
         served.begin()
-    with socket.socket(fileno=served.file) as door, pytest.raises(BrokenPipeError):
-        door.send(b"\0")
+    with socket.socket(fileno=served.file) as arrivals, pytest.raises(BrokenPipeError):
+        arrivals.send(b"\0")
     served.finish()
     WrapperServer(ExecPolicy(lambda call, settle: Run()), None).discard()
     assert open_descriptors() == before

@@ -217,18 +217,18 @@ async def test_a_server_that_resets_in_the_handshake_is_told_of_at_once(is_secur
 
 @pytest.mark.parametrize("is_secure", [True, False])
 async def test_a_connection_that_is_reset_at_once_closes_its_descriptor_once(is_secure: bool) -> None:
-    with socket.create_server(("127.0.0.1", 0), backlog=128) as door:
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
 
         def reset_all() -> None:
             with contextlib.suppress(OSError):
                 while True:
-                    sock, _ = door.accept()
+                    sock, _ = listener.accept()
                     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
                     sock.close()
 
         resetting = threading.Thread(target=reset_all)
         resetting.start()
-        url = f"{'wss' if is_secure else 'ws'}://127.0.0.1:{door.getsockname()[1]}"
+        url = f"{'wss' if is_secure else 'ws'}://127.0.0.1:{listener.getsockname()[1]}"
         context = tls.client_context() if is_secure else None
         failures = set()
         for _ in range(300):
@@ -236,7 +236,7 @@ async def test_a_connection_that_is_reset_at_once_closes_its_descriptor_once(is_
                 await websocket.connect(url, Acceptor(), timeout_s=3600, ssl_context=context)
             except ConnectError as error:
                 failures.add(str(error))
-        door.shutdown(socket.SHUT_RDWR)
+        listener.shutdown(socket.SHUT_RDWR)
         resetting.join()
     # A second close hits the next connection, which has the same number.
     assert failures == {f"can't connect to {url}: connection reset by peer"}

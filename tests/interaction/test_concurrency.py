@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from paddock.process.input_stream import QUEUE_LIMIT_BYTES
 from paddock.process.output_log import OutputLog
+from paddock.rpc.serving import ServingConnection
 from paddock.server.answer_turns import ANSWERS_PER_TURN
+from paddock.server.connection import TEXT_BYTES_PER_TURN
 from paddock.server.handlers import process
 from tests.turn_count import counted
 from tests.wire import WireError, encode, session, start_params
@@ -159,6 +163,31 @@ async def test_many_long_polls_are_answered_by_and_by(method: str) -> None:
         assert answers.on_loop == count
         # Those whose turn began in the turn of the loop before, and those that needed not wait for one.
         assert answers.most <= 2 * ANSWERS_PER_TURN
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+async def test_long_messages_are_read_a_few_in_a_turn(is_refused: bool) -> None:
+    paths = [["no such key"]] * (TEXT_BYTES_PER_TURN // 20)
+    params = {"cwd": 1 if is_refused else "/", "configPaths": paths, "requirementsPaths": []}
+    async with session() as client:
+        await client.call("environment/status")
+        with counted(ServingConnection, "receive") as received:
+            asked = [client.request("environmentConfig/read", params) for _ in range(20)]
+            for request in asked:
+                with pytest.raises(WireError) if is_refused else nullcontext():
+                    await client.answer(request)
+        assert (received.on_loop, received.most) == (20, 2)
+
+
+async def test_messages_with_bulk_data_are_read_without_a_rest() -> None:
+    async with session() as client:
+        await client.start("p", "/bin/cat", pipeStdin=True)
+        with counted(ServingConnection, "receive") as received:
+            params = {"processId": "p", "chunk": encode(bytes(TEXT_BYTES_PER_TURN)), "writeId": None}
+            asked = [client.request("process/write", params) for _ in range(8)]
+            for request in asked:
+                await client.answer(request)
+        assert received.most == 8
 
 
 async def test_reads_of_long_output_are_answered_one_in_a_turn() -> None:

@@ -28,6 +28,15 @@ more than copying several writes."""
 GATHERED_WRITES = 64
 """Writes per system call, far fewer than IOV_MAX."""
 
+SMALL_BYTES = 1024
+"""A write of no more joins the one before it, so that an object in the queue stands for a KiB or more."""
+
+JOINED_BYTES = 64 * 1024
+"""Limit for writes that were joined."""
+
+FLUSHED_BYTES = 4 * QUEUE_LIMIT_BYTES
+"""Most input in one turn of the loop for a process that reads as fast as the server writes: a millisecond."""
+
 
 class InputStream:
     """Owns `fd` and writes to it without ever blocking the loop."""
@@ -36,7 +45,7 @@ class InputStream:
         self._fd = fd
         self._is_terminal = is_terminal
         self._loop = asyncio.get_running_loop()
-        self._queue: deque[bytes | memoryview] = deque()
+        self._queue: deque[bytes | bytearray | memoryview] = deque()
         self._queued_bytes = 0
         self._room = asyncio.Event()
         self._room.set()
@@ -63,7 +72,10 @@ class InputStream:
             return
         if self._is_terminal:
             self._is_at_line_start = data.endswith(b"\n")
-        self._queue.append(data)
+        if len(data) > SMALL_BYTES or not self._queue:
+            self._queue.append(data)
+        else:
+            self._join(data)
         self._queued_bytes += len(data)
         if self._is_watching:
             self._note_room()
@@ -72,6 +84,13 @@ class InputStream:
         elif not self._is_flush_due:
             self._is_flush_due = True
             self._loop.call_soon(self._turn_ended)
+
+    def _join(self, data: bytes) -> None:
+        last = self._queue[-1]
+        if type(last) is bytearray and len(last) < JOINED_BYTES:
+            last += data
+        else:
+            self._queue.append(bytearray(data))
 
     async def drain(self) -> None:
         """Wait until the process has read enough, or the input is closed."""
@@ -118,7 +137,8 @@ class InputStream:
         self.flush()
 
     def _flush(self) -> None:
-        while self._queue:
+        left_bytes = FLUSHED_BYTES
+        while self._queue and left_bytes > 0:
             try:
                 written = os.writev(self._fd, tuple(islice(self._queue, GATHERED_WRITES)))
             except BlockingIOError:
@@ -129,6 +149,7 @@ class InputStream:
                 self.close()
                 return
             self._queued_bytes -= written
+            left_bytes -= written
             self._forget(written)
             if self._queue:
                 self._widen()

@@ -20,6 +20,13 @@ class Call(Struct, Generic[P], frozen=True):
     method: Method
     params: P
     size_bytes: int
+    bulk_bytes: int = 0
+    """How many of them are base64 data, which costs hardly anything to read."""
+
+    @property
+    def text_bytes(self) -> int:
+        """Return how much of the message is anything but bulk data."""
+        return self.size_bytes - self.bulk_bytes
 
     @property
     def subject(self) -> str | None:

@@ -50,13 +50,15 @@ def read_plain(message: bytes | memoryview, limits: CodecLimits) -> Call[Params]
     if body is None:
         is_good = reader.method.params is NoParams
         return Call(request_id, reader.method, NO_PARAMS, len(message)) if is_good else None
+    bulk_bytes = 0
     try:
         params = reader.decode(body)
         if left_out is not None:
             params = with_base64(params, left_out, message)
+            bulk_bytes = left_out[2] - left_out[1]
     except (DecodeError, ValueError):
         return None
-    return Call(request_id, reader.method, params, len(message))
+    return Call(request_id, reader.method, params, len(message), bulk_bytes)
 
 
 def _make_reader(name: str | None) -> _Reader | None:

@@ -7,9 +7,9 @@ until something happens to a process, does not count in its queue. Parked reques
 beyond which they are refused. With `concurrency` 1 everything runs strictly in the order of arrival, parked
 or not.
 
-A handler that finishes without waiting costs no task. A long request that opens something takes a while to
-check, so what follows it in its queue waits for the next turn of the loop. After a long answer everything
-waits for the next turn (`rest`).
+A handler that finishes without waiting costs no task. A long request takes a while to check, so what follows
+it in its queue waits for the next turn of the loop. After a long answer everything waits for the next turn
+(`rest`).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from paddock.server.memory_budget import Grant
 # Looked up once, not per call.
 _CONTROL: Final = RequestQueue.CONTROL
 
-LONG_OPENING_BYTES: Final = 4 * 1024
-"""The checks of a longer start, or open, may take ten milliseconds. Most starts are shorter; for the others
-a turn of the loop is little."""
+LONG_REQUEST_BYTES: Final = 4 * 1024
+"""Text of a request, without bulk data. The checks of a longer one may take ten milliseconds. Most are
+shorter; for the others a turn of the loop is little."""
 
 Handler = Callable[[Call[Params]], Any]
 """Carries a call out: returns its result, or a coroutine of it, or Parked, or raises RequestError."""
@@ -150,7 +150,7 @@ class Dispatcher:
         )
 
     def _begin(self, call: Call[Params], queue: _Queue, since_s: float) -> None:
-        if call.size_bytes > LONG_OPENING_BYTES and call.method.is_opening:
+        if call.size_bytes > LONG_REQUEST_BYTES and call.text_bytes > LONG_REQUEST_BYTES:
             self._rest(queue)
         try:
             result = self._handler(call)

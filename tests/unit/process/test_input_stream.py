@@ -5,11 +5,19 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
-from paddock.process.input_stream import GATHERED_BYTES, GATHERED_WRITES, QUEUE_LIMIT_BYTES, InputStream
+from paddock.process.input_stream import (
+    FLUSHED_BYTES,
+    GATHERED_BYTES,
+    GATHERED_WRITES,
+    JOINED_BYTES,
+    QUEUE_LIMIT_BYTES,
+    InputStream,
+)
+from paddock.process.pipe import BULK_PIPE_BYTES
 
 
 class Pipe:
@@ -94,6 +102,40 @@ async def test_many_small_writes_arrive_whole_before_the_end(pipe: Pipe, count: 
 
     assert await pipe.read_to_end() == b"".join(words)
     assert not input_stream.is_open
+
+
+async def test_input_that_waits_byte_by_byte_takes_hardly_more_memory_than_in_one_piece(pipe: Pipe) -> None:
+    input_stream = input_stream_of(pipe)
+    count = 4 * BULK_PIPE_BYTES
+    for number in range(count):
+        input_stream.write(bytes([number % 251]))
+
+    assert len(input_stream._queue) <= count // JOINED_BYTES + 2
+    input_stream.end()
+    assert await pipe.read_to_end() == bytes(number % 251 for number in range(count))
+
+
+async def test_process_that_keeps_reading_gets_a_bounded_part_in_one_turn(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    input_stream = input_stream_of(pipe)
+    for _ in range(100):
+        input_stream.write(b"x" * GATHERED_BYTES)
+    pipe.read()
+    read_bytes = 0
+    write = os.writev
+
+    def read_at_once(fd: int, data: Sequence[bytes]) -> int:
+        nonlocal read_bytes
+        written = write(fd, data)
+        read_bytes += len(pipe.read() or b"")
+        return written
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "writev", read_at_once)
+        input_stream._flush()
+    assert FLUSHED_BYTES <= read_bytes < 2 * FLUSHED_BYTES
+    input_stream.close()
 
 
 async def test_writes_that_the_pipe_takes_only_in_part_arrive_whole(pipe: Pipe) -> None:

@@ -9,7 +9,7 @@ from paddock.errors import InvalidRequest, TooManyWaits
 from paddock.protocol.call import Call
 from paddock.protocol.methods import METHODS
 from paddock.protocol.structure import NoParams, Params
-from paddock.server.dispatch import LONG_OPENING_BYTES, Dispatcher, Parked
+from paddock.server.dispatch import LONG_REQUEST_BYTES, Dispatcher, Parked
 
 ORDINARY = METHODS["process/read"]
 CONTROL = METHODS["environment/status"]
@@ -176,7 +176,7 @@ async def test_a_bound_of_one_is_strictly_serial_for_parked_requests_too() -> No
 async def test_one_turn_of_the_loop_begins_one_long_start() -> None:
     bench = Bench(4)
     for number in (-1, -2, -3):
-        bench.submit_start(number, LONG_OPENING_BYTES + 1)
+        bench.submit_start(number, LONG_REQUEST_BYTES + 1)
     bench.submit(-4)
 
     assert bench.begun == [-1]
@@ -192,17 +192,36 @@ async def test_long_starts_that_waited_for_a_place_begin_one_by_one_too() -> Non
     bench = Bench(1)
     bench.submit(1)
     for number in (-1, -2, -3):
-        bench.submit_start(number, LONG_OPENING_BYTES + 1)
+        bench.submit_start(number, LONG_REQUEST_BYTES + 1)
 
     await bench.open(1)
 
     assert bench.begun == [1, -1]
 
 
+async def test_one_turn_of_the_loop_begins_one_request_with_much_text() -> None:
+    bench = Bench(4)
+    for number in (1, 2):
+        size_bytes = LONG_REQUEST_BYTES + 1
+        bench.dispatcher.submit(Call(number, ORDINARY, NoParams(), size_bytes))
+    assert bench.begun == [1]
+    await asyncio.sleep(0)
+    assert bench.begun == [1, 2]
+    await bench.dispatcher.aclose()
+
+
+async def test_bulk_data_makes_no_request_long() -> None:
+    bench = Bench(4)
+    for number in (1, 2):
+        bench.dispatcher.submit(Call(number, ORDINARY, NoParams(), 100_000, bulk_bytes=99_000))
+    assert bench.begun == [1, 2]
+    await bench.dispatcher.aclose()
+
+
 async def test_short_starts_begin_at_once() -> None:
     bench = Bench(4)
     for number in (-1, -2, -3):
-        bench.submit_start(number, LONG_OPENING_BYTES)
+        bench.submit_start(number, LONG_REQUEST_BYTES)
 
     assert bench.begun == [-1, -2, -3]
 

@@ -130,6 +130,31 @@ call("TIOCLINUX", {number("ioctl")}, terminal, 0x541C, ctypes.addressof(byte))
     assert outside["TIOCLINUX"] != "1"
 
 
+@each_user
+@each_mode
+def test_no_snapshot_is_made_and_files_share_blocks_as_ever(
+    user: int, mode: NetworkMode, place: Path
+) -> None:
+    requests = {
+        "snapshot": 0x50009401,
+        "snapshot-v2": 0x50009417,
+        "removal": 0x5000940F,
+        "removal-v2": 0x5000943F,
+        "disguised": 1 << 32 | 0x50009417,
+        "Bcachefs": 0x4020BC10,
+        "key": 0xC0406618,
+    }
+    code = f"file = os.open({str(place)!r}, os.O_RDONLY)\n" + "".join(
+        f"call({name!r}, {number('ioctl')}, file, {request}, 0)\n"
+        for name, request in {**requests, "clone": 0x40049409}.items()
+    )
+    inside, outside = tried(user, mode, code), tried(user, None, code)
+    assert {inside[name] for name in requests} == {"1"}
+    # The file system answers, perhaps that it has no such request.
+    assert inside["clone"] == outside["clone"] != "1"
+    assert "1" not in outside.values()
+
+
 @each_mode
 def test_no_lease_is_taken_and_locks_work_as_ever(mode: NetworkMode, place: Path) -> None:
     file = place / "file"

@@ -52,6 +52,15 @@ TIOCSTI: Final = 0x5412
 TIOCLINUX: Final = 0x541C
 TIOCEXCL: Final = 0x540C
 TIOCSETD: Final = 0x5423
+IOCTL_TYPE_MASK: Final = 0xFF00
+"""The part of a request of ioctl(2) that names the driver or the file system (asm-generic/ioctl.h)."""
+BTRFS_IOCTL: Final = 0x9400
+BCACHEFS_IOCTL: Final = 0xBC00
+FICLONE: Final = 0x40049409
+FICLONERANGE: Final = 0x4020940D
+FIDEDUPERANGE: Final = 0xC0189436
+"""Every file system has these three, under the numbers of Btrfs: they copy between two open files."""
+FS_IOC_REMOVE_ENCRYPTION_KEY: Final = 0xC0406618
 F_SETLEASE: Final = 1024
 F_SETDELEG: Final = 1040
 """The second, since Linux 6.19, does the same to directories (linux/fcntl.h)."""
@@ -213,6 +222,20 @@ _ALWAYS: Final = (
         "ioctl",
         "nobody could open the terminal any more, or type there, when the command has ended",
         (_among(_SECOND, TIOCEXCL, TIOCSETD),),
+    ),
+    # They act on all of a file system, whatever part of it the sandbox shows, and ask for no capability.
+    Rule(
+        "ioctl",
+        "a snapshot shows what the sandbox hides, and to delete a subvolume passes over what it protects",
+        (
+            _among(_SECOND, BTRFS_IOCTL, BCACHEFS_IOCTL, mask=IOCTL_TYPE_MASK),
+            _not_among(_SECOND, FICLONE, FICLONERANGE, FIDEDUPERANGE),
+        ),
+    ),
+    Rule(
+        "ioctl",
+        "it locks encrypted directories for everybody",
+        (_among(_SECOND, FS_IOC_REMOVE_ENCRYPTION_KEY),),
     ),
     # Only a file's owner may do this, but even on a read-only mount. The kernel lets others go on after
     # fs.lease-break-time, and then the owner can do it again.

@@ -79,6 +79,16 @@ OPENING = {"open": 1, "openat": 2}
 CREATING = (0o100, 0o20000000)
 SOME_FLAGS = (0, 1, 2, 0o100, 0o300, 0o1101, 0o20200002, 0o200000, 0o10000000, 1 << 32 | 0o100, 1 << 38)
 SOME_MODES = (0, 0o755, 0o4755, 0o6755, 0o2755, 0o4000, 1 << 32 | 0o4000)
+REFUSED_REQUESTS = (
+    *(0x5412, 0x541C, 0x540C, 0x5423),
+    # Btrfs: a snapshot in two forms, the removal of a subvolume in two, a look at names, and one not in use.
+    *(0x50009401, 0x50009417, 0x5000940F, 0x5000943F, 0xD000943E, 0x94FF),
+    # Bcachefs: a subvolume or snapshot, and its removal.
+    *(0x4020BC10, 0x4020BC11),
+    # fscrypt(7): the removal of a key.
+    0xC0406618,
+)
+ALLOWED_REQUESTS = (0, 0x5401, 0x40049409, 0x4020940D, 0xC0189436, 0x80046601, 0xC0406619, 0x9301, 0x9501)
 NETWORK_CALLS = {"connect", "bind", "listen", "accept", "accept4", "sendmmsg", "recvmmsg"}
 OPEN_DOMAINS = {
     ("socket", NetworkMode.RESTRICTED): {1},
@@ -107,7 +117,7 @@ def compiled_by(library: ModuleType, mode: NetworkMode, machine: str) -> bytes:
         reference.add_rule(refuse, call, library.Arg(0, library.MASKED_EQ, NEWUSER, NEWUSER))
     for call in ("clone3", "openat2"):
         reference.add_rule(library.ERRNO(errno.ENOSYS), call)
-    for request in (0x5412, 0x541C):
+    for request in REFUSED_REQUESTS:
         reference.add_rule(refuse, "ioctl", library.Arg(1, library.MASKED_EQ, 0xFFFFFFFF, request))
     for command in (1024, 1040):
         reference.add_rule(refuse, "fcntl", library.Arg(1, library.MASKED_EQ, 0xFFFFFFFF, command))
@@ -154,7 +164,7 @@ def calls_of_interest(machine: str) -> Iterator[Call]:
         "socket": product(DOMAINS, (*TYPES, 1 | CLOEXEC, 2 | CLOEXEC), (0, 1, 4, 9, 15, 16)),
         "socketpair": product(DOMAINS, (*TYPES, 1 | CLOEXEC, 2 | CLOEXEC), (0, 17)),
         "sendto": product((0,), (0,), (0,), (0,), (0, 1, 1 << 32, 0x7FFF00000000, (1 << 64) - 1), (0, 16)),
-        "ioctl": product((0,), (0, 0x5401, 0x5412, 0x541C, 1 << 32 | 0x5412, 0xFF << 32 | 0x541C)),
+        "ioctl": product((0,), (*REFUSED_REQUESTS, *ALLOWED_REQUESTS, 1 << 32 | 0x5412, 0xFF << 32 | 0x541C)),
         "fcntl": product((0,), (*range(20), *range(1020, 1045), 1 << 32 | 1024, 0xFF << 32 | 1040), (0, 1)),
         "clone": product((0, 0x11, NEWUSER, NEWUSER | 0x11, 0x20000000, 1 << 32 | NEWUSER)),
         "unshare": product((0, NEWUSER, NEWUSER | 0x20000, 0x400, 0x40000000)),

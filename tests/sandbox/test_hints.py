@@ -117,6 +117,17 @@ def test_denied_file_is_written_once_what_the_hint_says_is_granted(
 
 
 @each_way
+def test_hard_link_that_no_profile_makes_possible_gets_no_hint(workspace: Path, way: list[str]) -> None:
+    (workspace / "file").touch()
+    denied = confined(way, ":workspace", "ln file ../outside/link", workspace)
+    assert (denied.returncode, hints(denied)) == (1, [])
+    assert "the sandbox denied writing" in denied.stderr
+    outside = f'"{workspace.parent}/outside" = "write"'
+    granted = confined(way, obeyed([outside], workspace), "ln file ../outside/link", workspace)
+    assert (granted.returncode, "cross-device" in granted.stderr) == (1, True)
+
+
+@each_way
 def test_repository_is_made_once_what_the_hint_says_is_granted(workspace: Path, way: list[str]) -> None:
     denied = confined(way, ":workspace", "git init -q", workspace)
     assert (denied.returncode != 0, hints(denied)) == (True, [f'"{workspace}/.git" = "write"'])

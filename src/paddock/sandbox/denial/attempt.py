@@ -14,6 +14,7 @@ from msgspec import Struct
 from paddock.model.denial import Denial, DenialKind
 from paddock.sandbox.denial.policy import CALL_WORDS, Policy
 from paddock.sandbox.denial.socket_address import InternetAddress, SocketAddress
+from paddock.sandbox.profile.path import is_within
 
 
 class Content(StrEnum):
@@ -78,6 +79,9 @@ class FileAttempt(Struct, frozen=True):
     """Whether the call moves the file away, which is impossible for a mount point."""
     is_in_place: bool = False
     """Whether only the file itself changes, and not its directory."""
+    linked: str | None = None
+    """The file that a hard link would be another name of. What a profile grants is a mount, and no link leads
+    from one mount to another."""
 
 
 class NetworkAttempt(Struct, frozen=True):
@@ -124,6 +128,8 @@ def denial_of(attempt: Attempt, policy: Policy) -> Denial | None:
                 return None
             is_in_place = attempt.is_in_place and Resolution(real, attempt.content).is_there
             grant = ruling.grant(kind, real, is_in_place=is_in_place)
+            if grant is not None and attempt.linked is not None and not is_within(attempt.linked, grant):
+                grant = None
             return Denial(kind, _shown(target), ruling.words, is_certain=True, grant=grant)
 
 

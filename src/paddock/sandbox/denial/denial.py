@@ -218,6 +218,9 @@ class _Judge:
             # The command must not learn whether anything is hidden at a path, so don't report it.
             is_certain = is_believed and failure.trouble is not Trouble.MISSING
             grant = ruling.grant(kind, at.real, is_in_place=failure.is_in_place and at.is_there)
+            if failure.is_hard_link:
+                # Perhaps the file lies on the same mount then, and perhaps not.
+                grant = None
             return Denial(kind, _shown(path), ruling.words, is_certain=is_certain, grant=grant)
         is_allowed = failure.trouble not in (Trouble.READ_ONLY, Trouble.NOT_PERMITTED) and all(
             self._policy.at(each.real) is not None for each in found
@@ -233,7 +236,10 @@ class _Judge:
             case Trouble.REFUSED:
                 kind = failure.kind or DenialKind.READ
             case Trouble.NOT_PERMITTED:
-                kind = failure.kind or (DenialKind.SYSCALL if name is None else DenialKind.WRITE)
+                # Mounts and Landlock refuse files in other words: a name here may be a signal's target or a
+                # word of a shell.
+                kind = failure.kind or DenialKind.SYSCALL
+                name = None if kind is DenialKind.SYSCALL else name
             case _:
                 return Unclear.UNKNOWN
         return Denial(kind, name if name is not None and _is_path(name) else None, None, is_certain=False)

@@ -65,6 +65,8 @@ class NamedFailure(Struct, frozen=True):
     """The beginning of the line, usually the name of the program."""
     is_in_place: bool = False
     """Whether the line seems to be about a file's content, not about creating or removing a name."""
+    is_hard_link: bool = False
+    """Whether the program wanted another name for a file, which it can't have on another mount."""
 
 
 def failures(text: str) -> Iterator[tuple[str, NamedFailure | None]]:
@@ -142,6 +144,9 @@ _NETWORK: Final = (
     (Trouble.UNREACHABLE, re.compile(r"^([^\s\[]{1,255})\[[0-9]{1,3}: .{1,64}\]: errno=")),
 )
 
+_NO_SOCKET: Final = re.compile(r"\b(?:create|open) (?:a )?socket: operation not permitted")
+"""How PostgreSQL and others report that they have no network at all."""
+
 _UNRESOLVED_TEXTS: Final = ("temporary failure in name resolution", "name or service not known")
 
 _DOMAIN: Final = re.compile(r"[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
@@ -166,6 +171,8 @@ def _network_failure(line: str, frame: str) -> NamedFailure | None:
             # Others print something else there, such as `failed` or the number of the error.
             names = (host,) if before.endswith(": ") and _DOMAIN.fullmatch(host) else ()
             return NamedFailure(Trouble.UNRESOLVED, names, DenialKind.NETWORK)
+    if _NO_SOCKET.search(lowered):
+        return NamedFailure(Trouble.UNREACHABLE, (), DenialKind.NETWORK)
     is_pythons = "[errno 1] operation not permitted" in lowered and (
         "<urlopen error" in lowered or any(file in frame for file in _SOCKET_FILES)
     )
@@ -200,6 +207,9 @@ _RENAMING: Final = re.compile(
 
 _COPYING: Final = re.compile(r"\bcannot copy '|, (?:copyfile|link|symlink) '")
 """Words about two names, of which the program writes only the second."""
+
+_LINKING: Final = re.compile(r"\bhard link\b|, link '")
+"""Words of ln(1) and Node.js for another name of a file."""
 
 _OPENINGS: Final = {"'": "'", '"': '"', "\u2019": "\u2018"}
 """Quotation marks, by those that close."""
@@ -236,7 +246,10 @@ def _file_failure(line: str, frame: str) -> NamedFailure | None:
         names = _quoted(after) or _paths(_head(before))
         if trouble is Trouble.READ_ONLY and _COPYING.search(line):
             names = names[-1:]
-        return NamedFailure(trouble, names, _kind(line, frame), is_in_place=_RENAMING.search(line) is None)
+        is_in_place = _RENAMING.search(line) is None
+        is_hard_link = _LINKING.search(line) is not None
+        wanted = _kind(line, frame)
+        return NamedFailure(trouble, names, wanted, is_in_place=is_in_place, is_hard_link=is_hard_link)
     return None
 
 

@@ -25,7 +25,7 @@ from typing import Final
 
 from paddock.journal import Journal
 from paddock.model.denial import Trace
-from paddock.sandbox.denial.attempt import Attempt, Content, FileAttempt, Resolution, denial_of
+from paddock.sandbox.denial.attempt import Attempt, Content, FileAttempt, Need, Resolution, denial_of
 from paddock.sandbox.denial.call_arguments import ArgumentReader, NamedFile, Subject
 from paddock.sandbox.denial.exec_answer import ExecPolicy
 from paddock.sandbox.denial.executions import Executions
@@ -246,14 +246,22 @@ class Tracer:
         if not isinstance(told, NamedFile):
             return told
         found = resolve(told.path, follows=told.follows, overlay=self._overlay)
-        if told.source is not None and self._is_nothing(told.source):
-            found = Resolution(found.real, Content.NOWHERE)
+        linked = None
+        if told.source is not None:
+            source = resolve(told.source, follows=False, overlay=self._overlay)
+            if source.content in (Content.NOTHING, Content.NOWHERE):
+                found = Resolution(found.real, Content.NOWHERE)
+            # rename(2) replaces a file, link(2) does not.
+            linked = source.real if told.need is Need.VACANCY else None
         # Cleaning takes `..` as written; after a link it means something else.
         target = found.real if ".." in told.path.split("/") else clean(told.path)
         return FileAttempt(
-            told.kind, target, told.need, found.real, found.content, told.is_moved, is_in_place=told.follows
+            told.kind,
+            target,
+            told.need,
+            found.real,
+            found.content,
+            told.is_moved,
+            is_in_place=told.follows,
+            linked=linked,
         )
-
-    def _is_nothing(self, path: str) -> bool:
-        content = resolve(path, follows=False, overlay=self._overlay).content
-        return content in (Content.NOTHING, Content.NOWHERE)

@@ -115,3 +115,11 @@ def test_a_call_that_is_refused_is_denied_unless_nobody_is_there() -> None:
     call = denial_of(CallAttempt("ptrace"), policy())
     assert call is not None
     assert (call.kind, call.target) == (DenialKind.SYSCALL, "ptrace")
+
+
+@pytest.mark.parametrize(("linked", "grant"), [("/etc/hosts", "/etc"), ("/w/x", None), ("/etcetera", None)])
+def test_hard_link_is_possible_only_within_what_is_granted(linked: str, grant: str | None) -> None:
+    attempt = FileAttempt(WRITE, "/etc/x", Need.VACANCY, "/etc/x", Content.NOTHING, linked=linked)
+    denial = denial_of(attempt, policy())
+    assert denial is not None
+    assert denial.grant == grant

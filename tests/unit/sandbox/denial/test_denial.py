@@ -174,6 +174,23 @@ def test_a_system_call_that_is_always_refused_is_certain() -> None:
     assert explained("unshare: unshare failed: Operation not permitted") == ["syscall unshare (None)?"]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sh: 1: kill: Operation not permitted",
+        "date: cannot set date: Operation not permitted",
+        "chroot: cannot change root directory to '/': Operation not permitted",
+    ],
+)
+def test_what_is_not_permitted_is_no_file_that_could_not_be_written(line: str) -> None:
+    assert explained(line, script=line.split()[0].rstrip(":") + " date kill /") == ["syscall None (None)?"]
+
+
+def test_program_that_gets_no_socket_lacks_the_network() -> None:
+    line = 'psql: error: connection to server at "db", port 5432 failed: could not create socket: '
+    assert explained(f"{line}Operation not permitted") == ["network None (network = restricted)?"]
+
+
 def test_one_rule_does_not_displace_another() -> None:
     lines = "".join(f"rm: cannot remove '/etc/{n}': Read-only file system\n" for n in range(40))
     told = explained(

@@ -33,6 +33,14 @@ _DEEDS: Final = {
     DenialKind.EXEC: "running",
     DenialKind.SYSCALL: "the system call",
 }
+_NAMELESS_DEEDS: Final = {
+    DenialKind.WRITE: "writing to a file",
+    DenialKind.READ: "reading a file",
+    DenialKind.NETWORK: "network access",
+    DenialKind.EXEC: "running a program",
+    DenialKind.SYSCALL: "a system call",
+}
+"""What to say where nobody knows the name."""
 
 
 def explanations(ending: Ending) -> Iterator[str]:
@@ -73,11 +81,11 @@ def explanation(denial: Denial) -> str:
 
 def _what(denial: Denial) -> str:
     verb = "denied" if denial.is_certain else "may have denied"
-    target = "" if denial.target is None else f" {denial.target}"
-    if target and denial.kind is DenialKind.NETWORK:
-        target = f" to{target}"
     rule = "" if denial.rule is None else f" ({denial.rule})"
-    return f"the sandbox {verb} {_DEEDS[denial.kind]}{target}{rule}"
+    if denial.target is None:
+        return f"the sandbox {verb} {_NAMELESS_DEEDS[denial.kind]}{rule}"
+    to = "to " if denial.kind is DenialKind.NETWORK else ""
+    return f"the sandbox {verb} {_DEEDS[denial.kind]} {to}{denial.target}{rule}"
 
 
 def _way_out(denial: Denial) -> str | None:

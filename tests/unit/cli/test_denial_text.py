@@ -44,7 +44,7 @@ from paddock.model.denial import Denial, DenialKind
         ),
         (
             Denial(DenialKind.READ, None, None, is_certain=False),
-            "the sandbox may have denied reading",
+            "the sandbox may have denied reading a file",
         ),
         (
             Denial(DenialKind.EXEC, "/opt/x", "default = deny", is_certain=True, grant="/opt/x"),

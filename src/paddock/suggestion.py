@@ -17,8 +17,8 @@ def suggestion(written: str, known: Iterable[str]) -> str | None:
     from difflib import SequenceMatcher
 
     def likeness(name: str) -> float:
-        whole = SequenceMatcher(None, written.lower(), name).ratio()
-        beginning = SequenceMatcher(None, written.lower(), name[: len(written)]).ratio()
+        whole = SequenceMatcher(None, written.lower(), name.lower()).ratio()
+        beginning = SequenceMatcher(None, written.lower(), name[: len(written)].lower()).ratio()
         return max(whole, BEGINNING * beginning)
 
     nearest = max(known, key=likeness, default=None)

@@ -60,14 +60,18 @@ def add_parser(verbs: Verbs) -> None:
 
 
 def _signal(text: str) -> str:
+    from signal import Signals
+
     from paddock.model.signal_name import parse_signal
+    from paddock.suggestion import suggestion
 
     try:
-        return parse_signal(text.upper()).name
+        return (Signals(int(text)) if text.isdecimal() else parse_signal(text.upper())).name
     except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a signal; expected a name such as TERM, SIGKILL or USR1"
-        ) from None
+        names = [signal.name for signal in Signals]
+        known = names if text.upper().startswith("SIG") else [name.removeprefix("SIG") for name in names]
+        meant = suggestion(text, known) or "expected a name such as TERM, SIGKILL or USR1"
+        raise argparse.ArgumentTypeError(f"{text!r} is not a signal; {meant}") from None
 
 
 def run(arguments: argparse.Namespace) -> int:

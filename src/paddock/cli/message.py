@@ -44,14 +44,20 @@ def failed(problem: str, verb: str, status: int = exit_status.OWN_FAILURE) -> in
     return status
 
 
-def error_text(error: PaddockError) -> str:
-    """Say what went wrong, and where the address is from if the user did not give it just now."""
+def error_text(error: PaddockError | ValueError) -> str:
+    """Say what went wrong, and where the address is from if the user did not give it just now.
+
+    The user wrote options, and has never heard of the parameter of a request that a server refuses.
+    """
     from paddock.cli.server_choice import URL_VARIABLE, url_of_environment
-    from paddock.errors import ConnectError
+    from paddock.errors import ConnectError, InvalidParams
 
     if isinstance(error, ConnectError) and error.address == url_of_environment():
         return f"{error} (the address is that of {URL_VARIABLE})"
-    return str(error)
+    text = str(error)
+    parameter, colon, problem = text.partition(": ")
+    is_located = colon and parameter.startswith("params.") and isinstance(error, InvalidParams)
+    return problem if is_located else text
 
 
 def os_error_text(error: OSError) -> str:

@@ -389,12 +389,12 @@ def _intercept(arguments: argparse.Namespace, *, asks: bool) -> InterceptParams 
     return intercept_of(arguments.rules, asks=asks)
 
 
-def _reason(error: Exception, program: str) -> str:
+def _reason(error: PaddockError | ValueError, program: str) -> str:
     """Return the reason to print; servers of the reference protocol give only the operating system's
     words."""
     import re
 
-    text = str(error)
+    text = error_text(error)
     return f"can't start {program!r}: {text}" if re.search(_OS_ERROR, text) and program not in text else text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from signal import SIGUSR1
 
 import pytest
 
@@ -32,7 +33,7 @@ def test_one_that_does_not_listen_is_killed_after_its_grace(operator: Operator) 
         assert operator.process(process_id)["exitCode"] == 137
 
 
-@pytest.mark.parametrize("name", ["USR1", "SIGUSR1", "usr1"])
+@pytest.mark.parametrize("name", ["USR1", "SIGUSR1", "usr1", str(int(SIGUSR1))])
 def test_a_signal_alone_can_be_sent(operator: Operator, name: str) -> None:
     with operator.serving():
         script = "trap 'echo told; exit 6' USR1; echo ready; sleep 1000 & wait"
@@ -124,6 +125,9 @@ async def test_an_ambiguous_name_ends_nothing_and_lists_what_it_fits(operator: O
     ("arguments", "problem"),
     [
         (("--signal", "NOPE", "p"), "'NOPE' is not a signal; expected a name such as TERM"),
+        (("--signal", "trem", "p"), "'trem' is not a signal; did you mean 'TERM'?"),
+        (("--signal", "SIGKIL", "p"), "'SIGKIL' is not a signal; did you mean 'SIGKILL'?"),
+        (("--signal", "999", "p"), "'999' is not a signal; expected a name such as TERM"),
         (("--grace", "-1", "p"), "'-1' is not a number of seconds"),
         (("--grace", "nan", "p"), "'nan' is not a number of seconds"),
         (("--grace", "1", "--signal", "HUP", "p"), "not allowed with argument"),

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from paddock.cli.message import line
+from paddock.cli.message import error_text, line
+from paddock.errors import InvalidParams, PaddockError
 
 
 def test_a_message_keeps_its_lines_and_nothing_else_that_a_terminal_obeys() -> None:
     told = line("a server says \x1b]52;c;eA==\x07\r\x9b2J\u202e\nand more", "cp")
     assert told == "paddock cp: a server says \\u001b]52;c;eA==\\u0007\\r\\u009b2J\\u202e\nand more\n"
+
+
+def test_the_parameter_of_a_request_is_not_named_to_somebody_who_wrote_an_option() -> None:
+    refused = InvalidParams("params.sandbox.profile: profile dve: there is no profile of this name")
+    assert error_text(refused) == "profile dve: there is no profile of this name"
+    assert error_text(InvalidParams("a profile: is too large")) == "a profile: is too large"
+    assert error_text(PaddockError("params.x: in a file")) == "params.x: in a file"

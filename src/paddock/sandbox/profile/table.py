@@ -47,6 +47,7 @@ from paddock.model.profile import (
 )
 from paddock.sandbox.profile.glob import SPECIAL
 from paddock.sandbox.profile.path import ROOT, clean, join
+from paddock.toml_flaw import instead
 
 DANGER: Final = ":danger-full-access"
 BUILT_IN: Final[Mapping[str, dict[str, Any]]] = {
@@ -242,9 +243,9 @@ def _merged(name: str, tables: Mapping[str, dict[str, Any]], below: tuple[str, .
         raise InvalidProfile(below[-1], f"{DANGER} can't be extended, for it has nothing to restrict")
     table = tables.get(name) or BUILT_IN.get(name)
     if table is None:
-        names = ", ".join((*tables, *BUILT_IN_NAMES))
+        meant = instead(name, (*tables, *BUILT_IN_NAMES))
         named_by = ("permissions", below[-1], "extends") if below else ("default_permissions",)
-        raise InvalidProfile(name, f"there is no profile of this name; there are {names}", named_by)
+        raise InvalidProfile(name, f"there is no profile of this name; {meant}", named_by)
     own = {key: value for key, value in table.items() if key != "extends"}
     if isinstance(own.get("filesystem"), dict):
         own["filesystem"] = {key: _as_table(value) for key, value in own["filesystem"].items()}

@@ -107,7 +107,7 @@ HEADER = 'default_permissions = "dev"\n\n[permissions.dev]\nextends = ":workspac
         ),
         (
             '[permissions.other]\nextends = ":workspac"\n#other',
-            ":6: profile :workspac: there is no profile of this name; there are dev, other, :read-only, ",
+            ":6: profile :workspac: there is no profile of this name; did you mean ':workspace'?",
         ),
         (
             "[permissions.other]\ndescription = 3\n[permissions.last]\nextends = 'other'\n#last",

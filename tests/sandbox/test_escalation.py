@@ -102,6 +102,28 @@ async def test_it_gets_what_it_would_have_got_inside(url: str, workspace: Path) 
     assert len(told(allowed, ESCALATED)) == 6, allowed.ending.execs
 
 
+@pytest.mark.parametrize("is_link", [True, False], ids=["a link", "a script"])
+async def test_script_whose_env_finds_a_program_that_leads_into_the_sandbox_stays_inside(
+    url: str, workspace: Path, outside: Path, is_link: bool
+) -> None:
+    (workspace / "link").symlink_to("/bin/sh")
+    if is_link:
+        (outside / "found").symlink_to(workspace / "link")
+    else:
+        (outside / "found").write_text(f"#!{workspace}/link\n")
+        (outside / "found").chmod(0o755)
+    tool = outside / "tool"
+    for name, is_sound in (("found", False), ("sh", True)):
+        tool.write_text(f"#!/usr/bin/env {name}\n: > {outside}/got-out\n")
+        tool.chmod(0o755)
+        env = {"PATH": f"{outside}:/usr/bin:/bin"}
+        done = await run(
+            url, ["bash", "-c", f"{tool}; true"], workspace, rules(rule("allow", str(tool))), env=env
+        )
+        assert told(done, ESCALATED) == (["tool"] if is_sound else []), (done.stderr, done.ending.execs)
+        assert (outside / "got-out").exists() == is_sound
+
+
 CALLERS = {
     "vfork": "import subprocess; print(subprocess.run(['touch', {0!r}]).returncode)",
     "posix_spawn": "import os; i = os.posix_spawnp('touch', ['touch', {0!r}], {{}});"

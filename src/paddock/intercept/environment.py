@@ -10,7 +10,8 @@ sandbox, which name a proxy in it; outside these have the client's value again.
     PLACES      where programs look for their configuration. One that the sandbox can write does
                 as much harm as a loader
     HARMLESS    what the sandbox may set, such as the language
-    PATH        is kept without the directories that the sandbox can write, whoever named them
+    PATH        is kept without the directories that the sandbox can write, whoever named them, and without
+                those after the first 256
 
 Every other variable of the sandbox is left out: many tools take options and names of programs from their
 environment (TAR_OPTIONS, RSYNC_RSH, MAKEFLAGS), and no list of those is ever complete.
@@ -104,7 +105,8 @@ HARMLESS: Final = (
     "COLUMNS",
     "FORCE_COLOR",
     "LANG",
-    "LC_*",
+    *("LC_ADDRESS", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_IDENTIFICATION", "LC_MEASUREMENT", "LC_MESSAGES"),
+    *("LC_MONETARY", "LC_NAME", "LC_NUMERIC", "LC_PAPER", "LC_TELEPHONE", "LC_TIME"),
     "LINES",
     "LOGNAME",
     "NO_COLOR",
@@ -134,6 +136,10 @@ CONFIGURATION_PATHS: Final = (
 )
 
 PATH: Final = "PATH"
+
+DIRECTORIES_LIMIT: Final = 256
+"""Directories of PATH that an escalated program gets: ten times as many as people have. The sandbox chooses
+them, and to find out about one takes some microseconds."""
 
 
 class _Names:
@@ -184,7 +190,7 @@ def escalated_environment(
             value = given[name]
         is_foreign = given.get(name) != value
         if name == PATH:
-            path = _safe_path(value, is_writable)
+            path = safe_path(value, is_writable)
             # An empty PATH would mean the working directory; without PATH there is a default.
             if path:
                 kept[name] = path
@@ -198,6 +204,12 @@ def escalated_environment(
             kept[name] = value
     distrust = f"the sandbox can change {', '.join(sorted(harmful))}" if harmful else None
     return EscalatedEnvironment(kept, tuple(sorted([*dropped, *harmful])), distrust)
+
+
+def safe_path(value: str, is_writable: IsWritable) -> str:
+    """Return the beginning of PATH without relative and sandbox-writable directories."""
+    directories = list(dict.fromkeys(value.split(":")))[:DIRECTORIES_LIMIT]
+    return ":".join(each for each in directories if not leads_to_sandbox(each, is_writable))
 
 
 def _is_harmless(name: str, value: str) -> bool:
@@ -220,11 +232,6 @@ def _loads_from_sandbox(name: str, value: str, is_writable: IsWritable) -> bool:
     # anywhere.
     paths = re.split(r"[:=,;\s]", value)
     return any("/" in path and leads_to_sandbox(path, is_writable) for path in paths)
-
-
-def _safe_path(value: str, is_writable: IsWritable) -> str:
-    """Return PATH without relative and sandbox-writable directories."""
-    return ":".join(each for each in value.split(":") if not leads_to_sandbox(each, is_writable))
 
 
 def _is_unsafe(value: str, is_writable: IsWritable) -> bool:

@@ -15,11 +15,15 @@ from msgspec import Struct, field
 _WORD_BYTES: Final = 64
 
 
+LINES_LIMIT: Final = 16
+"""Lines of an execution that are looked at. The kernel follows five, and `env` begins a new count."""
+
+
 class ScriptLine(Struct, frozen=True):
-    """The first line of a script."""
+    """The first line of a script, or a program that `env` executes because of one."""
 
     interpreter: str
-    """As the line has it; it may be relative, and have dots and links."""
+    """As the line has it, or as `env` finds it; it may be relative, and have dots and links."""
     argument: str | None = None
     """All that follows, which the interpreter gets as one word."""
 
@@ -41,10 +45,11 @@ class Execution(Struct, frozen=True):
     """The program that wants to execute it, if known."""
     environment: Mapping[str, str] = field(default_factory=dict)
     interpreters: tuple[str, ...] = ()
-    """For a script, the program that its first line names, and the interpreter of that one in turn.
-    Absolute, links resolved."""
+    """For a script, the program that its first line names, and the interpreter of that one in turn. For a
+    script of `env`, also what that finds in PATH, and so on. Absolute, links resolved."""
     script_lines: tuple[ScriptLine, ...] = ()
-    """The lines that name the interpreters, one for each. The kernel reads them again when it executes it."""
+    """The lines that name the interpreters, one for each. The kernel and `env` read them again when the
+    script is executed."""
     is_genuine: bool = False
     """Whether the program that is held open, and each interpreter, is the file that its path leads to on the
     host: no file in memory, none that was removed, and none that only the sandbox sees."""

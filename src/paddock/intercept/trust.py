@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from paddock.intercept.execution import Execution
+from paddock.intercept.execution import LINES_LIMIT, Execution
 
 _ENV: Final = "env"
 _ENV_NAME: Final = re.compile(r"[\w.+/][\w.+/-]*")
@@ -75,6 +75,8 @@ def executed_by(interpreter: Iterable[str], argument: str) -> str | None:
 
 def _distrust_lines(execution: Execution, is_writable: IsWritable) -> str | None:
     """Return why the lines of scripts may lead to another program than the interpreters that were found."""
+    if len(execution.script_lines) > LINES_LIMIT:
+        return "its first line leads through too many interpreters"
     for line, found in zip(execution.script_lines, execution.interpreters, strict=True):
         if leads_to_sandbox(line.interpreter, is_writable):
             return f"the sandbox decides where its interpreter {line.interpreter} leads"
@@ -83,7 +85,7 @@ def _distrust_lines(execution: Execution, is_writable: IsWritable) -> str | None
         executed = executed_by((line.interpreter, found), line.argument)
         if executed is None:
             return f"its first line has {line.argument!r} for {line.interpreter}, which may run anything"
-        # `env` looks a name up in PATH, which has no directory left that the sandbox can write.
+        # What `env` finds for a name has a line of its own.
         if "/" in executed and leads_to_sandbox(executed, is_writable):
             return f"its first line runs {executed}, which the sandbox can change"
     return None

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from paddock.errors import AuditUnwritable
 from paddock.host_text import local_text
 from paddock.intercept.approvals import RememberedAnswers
-from paddock.intercept.execution import Execution, ScriptLine
+from paddock.intercept.execution import Execution
 from paddock.intercept.history import note_of
 from paddock.intercept.trust import IsWritable
 from paddock.intercept.verdict import Approval, ExecVerdict, Terms, escalation_refused, undone
@@ -43,8 +43,8 @@ from paddock.sandbox.denial.exec_answer import (
 )
 from paddock.sandbox.denial.exec_call import ExecCall, caller_of
 from paddock.sandbox.denial.observation import restricts_reading
-from paddock.sandbox.denial.shebang import Interpreter
 from paddock.sandbox.denial.writable_path import WritablePaths
+from paddock.server.env_program import script_line, with_env_programs
 from paddock.server.interception import Ask, Interception
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class ExecDecider:
         # The last plan is the one that the process runs under.
         self._interceptions = [interception]
         return ExecPolicy(
-            partial(self._on_exec, interception, known),
+            partial(self._on_exec, interception, known, writable),
             self._params.strict,
             can_escalate=no_escalation is None,
         )
@@ -132,7 +132,12 @@ class ExecDecider:
     # --- in the thread that reads calls -------------------------------------
 
     def _on_exec(
-        self, interception: Interception, known: IsWritable, call: ExecCall, settle: Settle
+        self,
+        interception: Interception,
+        known: IsWritable,
+        writable: WritablePaths,
+        call: ExecCall,
+        settle: Settle,
     ) -> ExecAnswer | Withdraw:
         called = os.fsdecode(call.called)
         program = called if call.program is None else call.program.path
@@ -142,7 +147,7 @@ class ExecDecider:
         execution = self._execution(call, program, called)
         if interception.plain_run(execution, known):
             return Run()
-        execution = _whole(execution, call)
+        execution = with_env_programs(_whole(execution, call), writable.now())
         found = interception.judge(execution)
         if isinstance(found, ExecVerdict) and self._commit is None and self._untold.acquire(blocking=False):
             done = partial(self._done, interception, execution, found, tell=self._tell_late)
@@ -261,14 +266,10 @@ def _whole(execution: Execution, call: ExecCall) -> Execution:
         caller=caller_of(call.task),
         environment=dict(_variables(call)),
         interpreters=tuple(each.file.path for each in interpreters),
-        script_lines=tuple(_script_line(each.line) for each in interpreters),
+        script_lines=tuple(script_line(each.line) for each in interpreters),
         is_genuine=execution.is_genuine and is_whole and all(each.file.is_genuine for each in interpreters),
         is_executable=call.is_executable,
     )
-
-
-def _script_line(line: Interpreter) -> ScriptLine:
-    return ScriptLine(os.fsdecode(line.path), None if line.argument is None else os.fsdecode(line.argument))
 
 
 def _variables(call: ExecCall) -> list[tuple[str, str]]:

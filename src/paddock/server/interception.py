@@ -31,6 +31,7 @@ from paddock.intercept.verdict import (
 )
 from paddock.model.decision import Origin, RuleMatch
 from paddock.model.execution_note import ExecutionSummary
+from paddock.model.verdict import Verdict
 from paddock.protocol.bound import MAX_RULE_PROGRAMS
 from paddock.protocol.intercept import InterceptParams, InterceptRule
 from paddock.protocol.question import EXEC_APPROVAL, ExecApprovalParams, ExecApprovalResult, MatchedRule
@@ -78,6 +79,7 @@ class Interception:
         self._approvals = Approvals(session)
         self._ask = ask
         self._asking: dict[Subject, asyncio.Task[Answer | NoAnswer]] = {}
+        self._escalating = asyncio.Lock()
 
     async def decide(self, execution: Execution) -> ExecVerdict:
         """Return the verdict on an execution, perhaps after asking somebody.
@@ -128,7 +130,12 @@ class Interception:
     async def settle(self, execution: Execution, approval: Approval) -> ExecVerdict:
         """Ask about an execution and return the verdict, as `decide` does."""
         answer = self._approvals.known(execution.subject) or await self._answer(execution, approval)
-        return settle(execution, approval, answer, self._terms())
+        if isinstance(answer, NoAnswer) or answer.verdict is not Verdict.ESCALATE:
+            return settle(execution, approval, answer, self._terms())
+        # The sandbox has chosen the variables, of which there may be hundreds of thousands. One at a time, so
+        # that threads are left to others.
+        async with self._escalating:
+            return await asyncio.to_thread(lambda: settle(execution, approval, answer, self._terms()))
 
     def note(self, execution: Execution, verdict: ExecVerdict) -> None:
         """Note the verdict on an execution. Any thread may call this."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.intercept.environment import escalated_environment
+from paddock.intercept.environment import DIRECTORIES_LIMIT, escalated_environment
 from tests.unit.intercept.cases import GIVEN, in_work
 
 
@@ -118,3 +118,23 @@ def test_the_path_has_no_directory_of_the_sandbox_whoever_named_it(path: str, ke
 def test_a_path_of_which_nothing_is_left_is_none_at_all(path: str) -> None:
     found = escalated_environment({"PATH": path}, {"PATH": path}, in_work)
     assert (found.variables, found.dropped) == ({}, ("PATH",))
+
+
+def test_the_sandbox_can_not_let_many_directories_be_looked_at() -> None:
+    looked_at = []
+
+    def is_writable(path: str) -> bool:
+        looked_at.append(path)
+        return False
+
+    path = ":".join(f"/{number}" for number in range(20_000))
+    found = escalated_environment(GIVEN | {"PATH": path}, GIVEN, is_writable)
+    assert found.variables["PATH"].split(":") == [f"/{number}" for number in range(DIRECTORIES_LIMIT)]
+    assert len(looked_at) <= 2 * DIRECTORIES_LIMIT + len(GIVEN) * 4
+
+
+def test_the_sandbox_can_not_pass_on_any_number_of_variables() -> None:
+    many = {f"LC_{number}": "C" for number in range(1000)}
+    assert escalated_environment(GIVEN | many | {"LC_TIME": "C"}, GIVEN, in_work).variables == GIVEN | {
+        "LC_TIME": "C"
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -11,9 +12,10 @@ from paddock.intercept.approvals import RememberedAnswers
 from paddock.intercept.execution import Execution
 from paddock.intercept.verdict import Approval, ExecVerdict, Terms
 from paddock.model.verdict import Verdict
-from paddock.protocol.question import ExecApprovalParams
+from paddock.protocol.question import ExecApprovalParams, ExecApprovalResult
 from paddock.rpc.questions import ASKED_BYTES_LIMIT
 from paddock.server.interception import Interception
+from paddock.server.metrics import QuestionOutcome
 from paddock.server.questions import Answer
 from tests.sandbox.intercepted import rule, rules
 
@@ -68,3 +70,27 @@ def test_of_a_program_that_no_rule_is_about_nothing_else_is_needed(
 def test_where_rules_are_broken_every_program_is_looked_at() -> None:
     interception = interception_of(broken_files=["/etc/broken.rules"])
     assert not interception.is_plain("/usr/bin/true", "/usr/bin/true")
+
+
+async def test_what_leaves_the_sandbox_by_an_answer_is_looked_at_in_another_thread() -> None:
+    """The command chooses how much there is to look at."""
+    threads = set[int]()
+
+    def is_writable(_: str) -> bool:
+        threads.add(threading.get_ident())
+        return False
+
+    async def answer(_: str, __: ExecApprovalParams, ___: float | None) -> Answer:
+        return Answer(ExecApprovalResult(verdict=Verdict.ESCALATE), QuestionOutcome.CLIENT)
+
+    wanted = rules(rule("prompt", "uname"), on_prompt="ask")
+    interception = Interception("p", wanted, lambda: Terms(is_writable, {}), RememberedAnswers(), answer)
+    program = "/usr/bin/uname"
+    execution = Execution("1", program, program, ("uname",), "/", is_genuine=True)
+    approval = interception.judge(execution)
+    assert isinstance(approval, Approval)
+    threads.clear()
+    found = await interception.settle(execution, approval)
+    assert found.verdict is Verdict.ESCALATE
+    assert threads
+    assert threading.get_ident() not in threads

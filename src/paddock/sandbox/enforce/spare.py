@@ -14,7 +14,7 @@ import socket
 from collections.abc import Sequence
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 from msgspec.structs import replace
 
 from paddock.model.profile import Access, Limits, NetworkMode
@@ -105,10 +105,7 @@ def needs_group(limits: Limits, *, has_pids: bool) -> bool:
 
     A group counts processes where the host `has_pids`.
     """
-    of_each = dict.fromkeys(("memory_bytes", "cpu_seconds", "file_bytes", "open_files", "wall_seconds"))
-    if not has_pids:
-        of_each["processes"] = None
-    return structs.replace(limits, **of_each) != Limits()
+    return limits.total_memory_bytes is not None or (has_pids and limits.processes is not None)
 
 
 def facts_of(plan: Plan) -> SpareFacts:

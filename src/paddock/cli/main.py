@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from errno import EDQUOT, EFBIG, EIO, ENOSPC
 from importlib import import_module
 from io import TextIOWrapper
 from types import ModuleType, SimpleNamespace
@@ -76,6 +77,12 @@ VERBS = (
 )
 """Each is a module beside this one, in the order in which people are told of them."""
 
+GROUPS = ("rules", "network", "audit", "config")
+"""Verbs that have verbs of their own below them."""
+
+WRITING_ERRNOS = frozenset({ENOSPC, EDQUOT, EFBIG, EIO})
+"""A full disk, a quota, a limit of the size of files, a damaged disk: they end attempts to write."""
+
 
 def run_and_end() -> NoReturn:
     """Run the command line of this process, and end the process with the exit status of `main`.
@@ -105,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         garbage.postpone()
         narrow_import_path()
     words = sys.argv[1:] if argv is None else list(argv)
-    verb = words[0] if words and words[0] in VERBS else None
+    verb = _verb_of(words)
     try:
         status = _run(words)
         _flush_stdout()
@@ -119,10 +126,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = exit_status.INTERRUPTED
     except OSError as error:
         # A full disk, no descriptors left: what no verb can do anything about.
-        tell(os_error_text(error), verb)
+        tell(_failure_text(error), verb)
         status = exit_status.FAILURE
     _let_go_of_stdout()
     return status
+
+
+def _verb_of(words: Sequence[str]) -> str | None:
+    """Return the verb that a command line is about, as its help names it."""
+    if not words or words[0] not in VERBS:
+        return None
+    has_verb_below = words[0] in GROUPS and len(words) > 1 and not words[1].startswith("-")
+    return " ".join(words[:2]) if has_verb_below else words[0]
+
+
+def _failure_text(error: OSError) -> str:
+    """Say what the operating system refused, also where its error has no file."""
+    if error.filename is None and isinstance(error, FileNotFoundError):
+        try:
+            os.getcwd()
+        except FileNotFoundError:
+            return "the current directory is gone; go to another"
+    if error.filename is None and error.errno in WRITING_ERRNOS:
+        return f"can't write: {error.strerror}"
+    return os_error_text(error)
 
 
 def _run(argv: Sequence[str]) -> int:

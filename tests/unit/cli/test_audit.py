@@ -204,7 +204,7 @@ def test_a_directory_without_a_log_is_said(
     verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["audit", verb, str(tmp_path)]) == 1
-    assert capsys.readouterr().err == f"paddock audit: audit log {tmp_path}: there is no audit log\n"
+    assert capsys.readouterr().err == f"paddock audit {verb}: audit log {tmp_path}: there is no audit log\n"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import platform
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -236,6 +237,8 @@ FULL = "No space left on device"
         (("version", "--json"), 1, f"paddock version: can't write to standard output: {FULL}"),
         (("--help",), 1, f"paddock: can't write to standard output: {FULL}"),
         (("run", "--", "echo", "x"), 125, f"paddock run: can't write the output: {FULL}"),
+        (("completion", "bash"), 1, f"paddock completion: can't write: {FULL}"),
+        (("network", "groups"), 1, f"paddock network groups: can't write to standard output: {FULL}"),
         (("serve",), 1, rf"paddock serve: can't write ws://[0-9.:]+ to standard output: {FULL}"),
     ],
 )
@@ -274,6 +277,25 @@ def test_output_of_a_command_does_not_go_astray_when_standard_output_is_closed(o
     done = redirected(operator, ">&-", "run", "--", "echo", "x")
     assert done.returncode == 125
     assert done.stderr == b"paddock run: can't write the output: Bad file descriptor\n"
+
+
+@pytest.mark.parametrize("arguments", [("ls", "here"), ("rules", "explain", "ls")])
+def test_a_directory_that_is_gone_is_named_as_the_cause(
+    operator: Operator, arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    done = subprocess.run(
+        ["sh", "-c", f'rmdir {place}; exec "$@"', "sh", *PADDOCK, *arguments],
+        cwd=place,
+        env=os.environ | operator.env,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.endswith(": the current directory is gone; go to another\n")
 
 
 def test_errors_do_not_go_to_standard_output_when_standard_error_is_closed(operator: Operator) -> None:

@@ -37,6 +37,9 @@ OWN_METHODS = frozenset(
 )
 """Methods that only Paddock itself calls, across its modules."""
 
+FRAGMENT = "<!-- not run: a part of a program -->"
+"""What tells the tests, which run the examples of every page, to leave the next one out."""
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -157,5 +160,7 @@ def _docstring(node: ast.ClassDef | Function) -> str:
 
 
 def _paragraph(text: str) -> str:
-    """A paragraph on one line, and an indented one as a block of code."""
-    return fence(textwrap.dedent(text), "python") if text.startswith("    ") else one_line(text)
+    """A paragraph on one line, and an indented one as a block of code that need not be whole."""
+    if not text.startswith("    "):
+        return one_line(text)
+    return f"{FRAGMENT}\n\n{fence(textwrap.dedent(text), 'python')}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +40,11 @@ def test_what_an_example_shows_has_the_declared_types(example: Example) -> None:
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> str:
-    """The directory that the examples call /work; its path has no links in it."""
-    return str(tmp_path.resolve())
+def work(tmp_path: Path) -> Iterator[str]:
+    """The directory that the examples call /work; its path has no links in it, and its files usual modes."""
+    mask = os.umask(0o022)
+    yield str(tmp_path.resolve())
+    os.umask(mask)
 
 
 async def test_the_examples_happen_as_they_are_shown(work: str) -> None:

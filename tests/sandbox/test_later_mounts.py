@@ -6,18 +6,16 @@ On a host whose mounts are shared it would appear with the flags that it has the
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from paddock.sandbox.enforce import init
 from tests.sandbox.identity import drop_to, each_user
+from tests.sandbox.mounting_host import told_by
 from tests.sandbox.shared_mounts import CONTENT, PLACES
 
 pytestmark = [
@@ -28,32 +26,22 @@ pytestmark = [
 UNTOUCHED = {"device": errno.ENOENT, "list": [], "mode": errno.ENOENT, "times": errno.ENOENT}
 
 
-def _on_shared_host(trial: str, user: int, directory: Path) -> Any:
-    directory.chmod(0o755)
-    words = [sys.executable, "-m", "tests.sandbox.shared_mounts", trial, str(user), str(directory)]
-    done = subprocess.run(
-        ["unshare", "--mount", "--propagation", "private", *words],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 def test_what_is_mounted_later_does_not_appear_in_a_sandbox(user: int, new_directory: Path) -> None:
-    assert _on_shared_host("confined", user, new_directory) == {"tags": []} | dict.fromkeys(PLACES, UNTOUCHED)
+    assert told_by("shared_mounts", "confined", user, new_directory) == {"tags": []} | dict.fromkeys(
+        PLACES, UNTOUCHED
+    )
 
 
 def test_what_is_mounted_later_appears_outside(user: int, new_directory: Path) -> None:
     used = {"device": 0, "list": ["file", "node"], "mode": 0, "times": 0}
-    assert _on_shared_host("plain", user, new_directory) == {"tags": ["shared"]} | dict.fromkeys(PLACES, used)
+    assert told_by("shared_mounts", "plain", user, new_directory) == {"tags": ["shared"]} | dict.fromkeys(
+        PLACES, used
+    )
 
 
 def test_what_was_mounted_before_is_confined_with_all_the_rest(user: int, new_directory: Path) -> None:
     shown = {"device": errno.EACCES, "list": ["file", "node"]}
-    assert _on_shared_host("before", user, new_directory) == {
+    assert told_by("shared_mounts", "before", user, new_directory) == {
         "tags": [],
         "outside/place": shown | {"mode": errno.EROFS, "times": errno.EROFS},
         "project/place": shown | {"mode": 0, "times": 0},
@@ -61,7 +49,7 @@ def test_what_was_mounted_before_is_confined_with_all_the_rest(user: int, new_di
 
 
 def test_what_is_mounted_later_appears_to_the_next_file_worker_only(user: int, new_directory: Path) -> None:
-    assert _on_shared_host("worker", user, new_directory) == {
+    assert told_by("shared_mounts", "worker", user, new_directory) == {
         "is_missing": True,
         "tags": [],
         "arrived": [],
@@ -78,11 +66,11 @@ def test_what_is_mounted_later_appears_to_the_next_file_worker_only(user: int, n
 def test_what_a_command_causes_to_be_mounted_appears_outside_only(
     user: int, new_directory: Path, trial: str, seen: object
 ) -> None:
-    assert _on_shared_host(trial, user, new_directory) == {"seen": seen, "is_triggered": True}
+    assert told_by("shared_mounts", trial, user, new_directory) == {"seen": seen, "is_triggered": True}
 
 
 def test_command_is_not_started_where_mounts_of_the_host_would_appear(user: int, new_directory: Path) -> None:
-    private, shared = _on_shared_host("unprepared", user, new_directory)
+    private, shared = told_by("shared_mounts", "unprepared", user, new_directory)
     assert private == [0, f"{new_directory}\n", ""]
     assert shared[:2] == [init.NOT_CONFINED_STATUS, ""]
     assert "what the host mounts would appear in the sandbox" in shared[2]
@@ -91,7 +79,7 @@ def test_command_is_not_started_where_mounts_of_the_host_would_appear(user: int,
 def test_launcher_that_looked_too_early_starts_nothing_among_shared_mounts(
     user: int, new_directory: Path
 ) -> None:
-    status, said = _on_shared_host("misled", user, new_directory)
+    status, said = told_by("shared_mounts", "misled", user, new_directory)
     if user == 0:
         # Who needs other devices has mounts of its own in any case.
         assert (status, said) == (0, "started\n")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.sandbox.identity import each_user
+from tests.sandbox.mounting_host import told_by
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who mounts for the host"),
@@ -19,28 +16,14 @@ pytestmark = [
 ]
 
 
-def _try(how: str, user: int, directory: Path) -> Any:
-    directory.chmod(0o755)
-    words = [sys.executable, "-m", "tests.sandbox.second_mounts", how, str(user), str(directory)]
-    done = subprocess.run(
-        ["unshare", "--mount", "--propagation", "private", *words],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 def test_kernel_and_state_of_paddock_are_out_of_reach_through_other_mounts(
     user: int, new_directory: Path
 ) -> None:
-    assert _try("confined", user, new_directory)["tried"] == ["write a file"]
+    assert told_by("second_mounts", "confined", user, new_directory)["tried"] == ["write a file"]
 
 
 def test_kernel_and_state_of_paddock_are_in_reach_outside(user: int, new_directory: Path) -> None:
-    assert _try("plain", user, new_directory)["tried"] == [
+    assert told_by("second_mounts", "plain", user, new_directory)["tried"] == [
         "list processes",
         "read of the first process",
         "open a setting",
@@ -53,6 +36,6 @@ def test_kernel_and_state_of_paddock_are_in_reach_outside(user: int, new_directo
 
 
 def test_project_in_a_file_system_of_the_kernel_is_refused(user: int, new_directory: Path) -> None:
-    told = _try("confined", user, new_directory)["granted"]
+    told = told_by("second_mounts", "confined", user, new_directory)["granted"]
     assert "a file system of the kernel's own is mounted at" in told
     assert "grant another directory" in told

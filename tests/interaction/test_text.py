@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from paddock.server.handlers import fs_text
+from paddock.server.handlers.fs_text import ENCODED_HERE
+from tests.turn_count import counted
 from tests.wire import WireError, session
 
 CONFINED = {
@@ -73,6 +76,18 @@ async def test_an_edit_is_answered_with_its_diff(tmp_path: Path) -> None:
         result = await client.call("fs/edit", {"path": str(path), "edits": [{"old": "b", "new": "é"}]})
     assert result["diff"] == f"--- {path}\n+++ {path}\n@@ -1,3 +1,3 @@\n a\n-b\n+é\n c\n"
     assert path.read_text() == "a\né\nc\n"
+
+
+@pytest.mark.parametrize("count", [10, ENCODED_HERE])
+async def test_a_long_diff_is_encoded_in_a_thread(tmp_path: Path, count: int) -> None:
+    path = tmp_path / "file"
+    path.write_text("a\n" * count)
+    edits = [{"old": "a", "new": "b", "count": count}]
+    async with session() as client:
+        with counted(fs_text, "write_result") as written:
+            result = await client.call("fs/edit", {"path": str(path), "edits": edits})
+    assert result["diff"].count("\n+b") == count
+    assert (written.on_loop, written.elsewhere) == ((1, 0) if count == 10 else (0, 1))
 
 
 @pytest.mark.parametrize(

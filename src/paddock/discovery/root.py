@@ -6,11 +6,10 @@ manifest. This module does not interpret a manifest, except to find its two othe
 
 from __future__ import annotations
 
-import json
 import posixpath
 from functools import partial
 
-from msgspec import Struct
+from msgspec import DecodeError, Raw, Struct, json
 
 from paddock.discovery.files import Reader, TextFile, Tree
 from paddock.errors import InvalidRequest, RequestError
@@ -150,11 +149,15 @@ async def _named_file(
 
 
 def _member(contents: str, key: str) -> object:
+    """Return a member of an object in JSON: a text, {} for any object, or None for everything else."""
     try:
-        manifest = json.loads(contents)
-    except (ValueError, RecursionError):
+        # The content of the members is only looked through, which takes a tenth of the time of making it.
+        member = bytes(json.decode(contents, type=dict[str, Raw]).get(key, b""))
+    except (DecodeError, RecursionError):
         return None
-    return manifest.get(key) if isinstance(manifest, dict) else None
+    if member.startswith(b"{"):
+        return {}
+    return json.decode(member) if member.startswith(b'"') else None
 
 
 def _problem_of(path: str) -> str | None:

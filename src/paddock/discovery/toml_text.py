@@ -16,7 +16,7 @@ DOTS_LIMIT: Final = 64
 
 _OPAQUE: Final = re.compile(
     r"'{3}.*?(?:'{3,5}|\Z)|'[^'\n]*'?"
-    r'|"{3}(?:\\.|[^\\])*?(?:"{3,5}|\Z)|"(?:\\.|[^"\\\n])*"?'
+    r'|"{3}[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*(?:"{3,5}|\Z)|"[^"\\\n]*(?:\\.[^"\\\n]*)*"?'
     r"|#[^\n]*",
     re.DOTALL,
 )
@@ -26,7 +26,12 @@ line or the text, so that no part of the text is looked at twice."""
 
 def parse_toml(text: str) -> dict[str, Any]:
     """Return the table. Raises ValueError, also for keys that would take long to read, and RecursionError."""
-    plain = _OPAQUE.sub("", text)
+    # Match by match, so that other threads get their turn.
+    plain, end = "", 0
+    for opaque in _OPAQUE.finditer(text):
+        plain += text[end : opaque.start()]
+        end = opaque.end()
+    plain += text[end:]
     if any(line.count(".") > DOTS_LIMIT for line in plain.split("\n")):
         raise ValueError(f"a line has more than {DOTS_LIMIT} dots outside of strings")
     return tomllib.loads(text)

@@ -1,32 +1,107 @@
 """The difference between two versions of a file, as a unified diff. Pure.
 
 Lines end with a newline and nothing else; bytes that are not UTF-8 are shown with replacement characters. The
-common beginning and end are set aside first. If the middle is too long to compare line by line, the diff
-replaces it as a whole, which is correct but longer.
+common beginning and end are set aside first. If what is left is too long to compare line by line, the diff
+replaces it as a whole, which is correct but longer. It is then handled in pieces and never as a list of its
+lines, of which a file may have millions.
 """
 
 from __future__ import annotations
 
 import difflib
-from itertools import takewhile
+from collections.abc import Iterator
 
 COMPARED_LINES = 2000
 """In the worst case the comparison takes time in proportion to the product of both line counts."""
 
 CONTEXT_LINES = 3
 
+PIECE_BYTES = 64 * 1024
+"""Bytes to look at in one step: the interpreter serves no other thread meanwhile."""
+
 
 def unified_diff(path: str, old: bytes, new: bytes) -> str:
     """Return the diff from `old` to `new`; empty if they are the same."""
-    before, after = _lines(old), _lines(new)
-    same_head = sum(1 for _ in takewhile(_is_same, zip(before, after, strict=False)))
-    rest = min(len(before), len(after)) - same_head
-    tails = zip(reversed(before), reversed(after), strict=False)
-    same_tail = min(rest, sum(1 for _ in takewhile(_is_same, tails)))
-    hunks = _hunks(before, after, same_head, same_tail)
-    if not hunks:
+    head = _same_head(old, new)
+    if head == len(old) == len(new):
         return ""
+    start = old.rfind(b"\n", 0, head) + 1
+    old_end, new_end = _changed_ends(old, new, start)
+    above, below = _lines_before(old, start), _lines_after(old, old_end)
+    first_line = _count(old, 0, start) - len(above)
+    if max(_count(old, start, old_end), _count(new, start, new_end)) >= COMPARED_LINES:
+        hunks = _replaced(old[start:old_end], new[start:new_end], above, below, first_line)
+    else:
+        before = [*above, *_lines(old[start:old_end]), *below]
+        after = [*above, *_lines(new[start:new_end]), *below]
+        hunks = _compared(before, after, first_line)
     return "".join([f"--- {path}\n+++ {path}\n", *hunks])
+
+
+# --- what is the same -------------------------------------------------------
+
+
+def _same_head(old: bytes, new: bytes) -> int:
+    """Return how many bytes are the same at the beginning."""
+    limit = min(len(old), len(new))
+    for at in range(0, limit, PIECE_BYTES):
+        one, other = old[at : at + PIECE_BYTES], new[at : at + PIECE_BYTES]
+        if one != other:
+            return at + next(
+                (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+                min(len(one), len(other)),
+            )
+    return limit
+
+
+def _same_tail(old: bytes, new: bytes, limit: int) -> int:
+    """Return how many bytes are the same at the end, at most `limit`."""
+    same = 0
+    while same < limit:
+        count = min(PIECE_BYTES, limit - same)
+        one = old[len(old) - same - count : len(old) - same]
+        other = new[len(new) - same - count : len(new) - same]
+        if one != other:
+            pairs = zip(reversed(one), reversed(other), strict=True)
+            return same + next(n for n, (a, b) in enumerate(pairs) if a != b)
+        same += count
+    return same
+
+
+def _changed_ends(old: bytes, new: bytes, start: int) -> tuple[int, int]:
+    """Return where the last changed line ends in each version; the first one begins at `start` in both."""
+    tail = _same_tail(old, new, min(len(old), len(new)) - start)
+    if not (_is_line_start(old, len(old) - tail, start) and _is_line_start(new, len(new) - tail, start)):
+        # The common end begins in the middle of a line.
+        newline = old.find(b"\n", len(old) - tail)
+        tail = 0 if newline < 0 else len(old) - newline - 1
+    return len(old) - tail, len(new) - tail
+
+
+def _is_line_start(data: bytes, at: int, start: int) -> bool:
+    return at == start or data[at - 1 : at] == b"\n"
+
+
+def _lines_before(data: bytes, end: int) -> list[bytes]:
+    start = end
+    for _ in range(CONTEXT_LINES):
+        if start:
+            start = data.rfind(b"\n", 0, start - 1) + 1
+    return _lines(data[start:end])
+
+
+def _lines_after(data: bytes, start: int) -> list[bytes]:
+    end = start
+    for _ in range(CONTEXT_LINES):
+        newline = data.find(b"\n", end)
+        end = len(data) if newline < 0 else newline + 1
+    return _lines(data[start:end])
+
+
+def _count(data: bytes, start: int, end: int) -> int:
+    """Return how many lines there are from the beginning of one to the end of another."""
+    is_cut = end > start and data[end - 1 : end] != b"\n"
+    return data.count(b"\n", start, end) + is_cut
 
 
 def _lines(data: bytes) -> list[bytes]:
@@ -35,37 +110,42 @@ def _lines(data: bytes) -> list[bytes]:
     return [line + b"\n" for line in lines] + ([last] if last else [])
 
 
-def _is_same(pair: tuple[bytes, bytes]) -> bool:
-    return pair[0] == pair[1]
+# --- hunks ------------------------------------------------------------------
 
 
-def _hunks(before: list[bytes], after: list[bytes], head: int, tail: int) -> list[str]:
-    start = max(0, head - CONTEXT_LINES)
-    kept_tail = max(0, tail - CONTEXT_LINES)
-    old, new = before[start : len(before) - kept_tail], after[start : len(after) - kept_tail]
-    if old == new:
-        return []
-    if max(len(old), len(new)) > COMPARED_LINES:
-        above, below = head - start, tail - kept_tail
-        return [
-            _head(start, len(old), len(new)),
-            *(_line(" ", line) for line in old[:above]),
-            *(_line("-", line) for line in old[above : len(old) - below]),
-            *(_line("+", line) for line in new[above : len(new) - below]),
-            *(_line(" ", line) for line in old[len(old) - below :]),
-        ]
-    hunks = []
+def _replaced(
+    old: bytes, new: bytes, above: list[bytes], below: list[bytes], first_line: int
+) -> Iterator[str]:
+    around = len(above) + len(below)
+    yield _head(first_line, around + _count(old, 0, len(old)), around + _count(new, 0, len(new)))
+    yield from (_line(" ", line) for line in above)
+    yield from _marked("-", old)
+    yield from _marked("+", new)
+    yield from (_line(" ", line) for line in below)
+
+
+def _marked(sign: str, data: bytes) -> Iterator[str]:
+    """Yield lines with a sign before each, many at a time."""
+    start = 0
+    while start < len(data):
+        end = data.find(b"\n", min(start + PIECE_BYTES, len(data) - 1)) + 1 or len(data)
+        newline = b"\n" if data[end - 1 : end] == b"\n" else b""
+        lines = data[start : end - len(newline)].replace(b"\n", b"\n" + sign.encode())
+        yield _line(sign, lines + newline)
+        start = end
+
+
+def _compared(old: list[bytes], new: list[bytes], first_line: int) -> Iterator[str]:
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     for group in matcher.get_grouped_opcodes(CONTEXT_LINES):
         first, last = group[0], group[-1]
-        hunks.append(_head(start + first[1], last[2] - first[1], last[4] - first[3], start + first[3]))
+        yield _head(first_line + first[1], last[2] - first[1], last[4] - first[3], first_line + first[3])
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
-                hunks += [_line(" ", line) for line in old[i1:i2]]
+                yield from (_line(" ", line) for line in old[i1:i2])
                 continue
-            hunks += [_line("-", line) for line in old[i1:i2]]
-            hunks += [_line("+", line) for line in new[j1:j2]]
-    return hunks
+            yield from (_line("-", line) for line in old[i1:i2])
+            yield from (_line("+", line) for line in new[j1:j2])
 
 
 def _head(old_start: int, old_count: int, new_count: int, new_start: int | None = None) -> str:

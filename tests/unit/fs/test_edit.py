@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -160,6 +162,22 @@ def patched(old: str, diff: str) -> str:
     return "".join(result + lines[at:])
 
 
+@contextmanager
+def counted_lines() -> Iterator[list[int]]:
+    """The lengths of the lists of lines that a diff makes."""
+    counts: list[int] = []
+    lines = diff_module._lines
+
+    def counted(data: bytes) -> list[bytes]:
+        found = lines(data)
+        counts.append(len(found))
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(diff_module, "_lines", counted)
+        yield counts
+
+
 texts = st.lists(st.sampled_from(["a\n", "b\n", "\n", "c"]), max_size=25).map("".join)
 
 
@@ -170,3 +188,12 @@ def test_the_diff_turns_the_old_text_into_the_new(old: str, new: str, compared: 
         diff = unified_diff("f", old.encode(), new.encode())
     assert patched(old, diff) == new
     assert (diff == "") == (old == new)
+
+
+def test_a_change_among_millions_of_lines_lists_only_a_few() -> None:
+    lines = 1_000_000
+    old = b"\n" * lines
+    with counted_lines() as listed:
+        assert unified_diff("f", old, old[:-1] + b"x\n").endswith(" \n \n \n-\n+x\n")
+        assert unified_diff("f", old, b"x\n" * lines).count("\n+x") == lines
+    assert max(listed) <= diff_module.CONTEXT_LINES

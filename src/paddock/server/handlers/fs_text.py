@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from paddock.fs import operation as engine
 from paddock.fs.answer import Match
 from paddock.protocol.call import Call
@@ -11,6 +13,9 @@ from paddock.protocol.text import EditParams, EditResult, SearchMatch, SearchPar
 from paddock.server.connection import ClientConnection, HandlerTable
 from paddock.server.dispatch import Encoded
 from paddock.server.handlers.file_operations import local_path, operations_for
+
+ENCODED_HERE = 64 * 1024
+"""A longer diff is encoded in a thread: it may be twice as long as the file."""
 
 MAX_EDIT_BYTES = 8 * 1024 * 1024
 """Source files are a thousand times smaller; what is larger is written by programs."""
@@ -47,7 +52,7 @@ def _match(root: HostPath, match: Match) -> SearchMatch:
     return SearchMatch(path=path, line=match.line, column=match.column, text=match.text, cut=match.is_cut)
 
 
-async def edit(connection: ClientConnection, call: Call[EditParams]) -> EditResult:
+async def edit(connection: ClientConnection, call: Call[EditParams]) -> Encoded:
     """Replace parts of a file."""
     params = call.params
     edits = [
@@ -55,7 +60,9 @@ async def edit(connection: ClientConnection, call: Call[EditParams]) -> EditResu
     ]
     operation = engine.Edit(path=local_path(params.path), edits=edits, max_bytes=MAX_EDIT_BYTES)
     edited = await operations_for(connection, params.sandbox).perform(operation)
-    return EditResult(diff=edited.diff)
+    encode = partial(write_result, call.id, EditResult(diff=edited.diff))
+    # Most files are short, and so are most changes.
+    return Encoded(encode() if len(edited.diff) <= ENCODED_HERE else await connection.compute(encode))
 
 
 def _bytes(text: str) -> bytes:

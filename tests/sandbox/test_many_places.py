@@ -112,6 +112,25 @@ def test_a_hundred_directories_can_be_granted(launcher: Launcher, workspace: Pat
     }
 
 
+@pytest.mark.parametrize("count", [1, 60])
+def test_what_is_writable_in_read_only_directories_is_so_among_many(
+    launcher: Launcher, workspace: Path, count: int
+) -> None:
+    entries = [(str(workspace), "write")]
+    for number in range(count):
+        places = [workspace / f"kept{number}"]
+        places += [places[0] / "open", places[0] / "open" / "kept", places[0] / "open" / "kept" / "open"]
+        places[-1].mkdir(parents=True)
+        for place, access in zip(places, ("read", "write", "read", "write"), strict=True):
+            os.chown(place, launcher.user, launcher.user)
+            entries.append((str(place), access))
+    attempt = "for each in $(find . -type d); do echo x > $each/file; done 2> /dev/null"
+    _confined(launcher, workspace, (*SHELL, attempt), "--profile", _profile(entries))
+    made = {str(path.parent.relative_to(workspace)) for path in workspace.rglob("file")}
+    inside = {f"kept{number}/{place}" for number in range(count) for place in ("open", "open/kept/open")}
+    assert made == {".", *inside}
+
+
 def test_denied_paths_that_are_missing_have_a_limit(launcher: Launcher, workspace: Path) -> None:
     paths = [f"{workspace}/denied{number}" for number in range(101)]
     profiles = [

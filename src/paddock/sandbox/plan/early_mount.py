@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from paddock.sandbox.plan.mount import Bind, Mount
-from paddock.sandbox.profile.path import ROOT, ancestors
+from paddock.sandbox.profile.path import ancestors
 
 EARLY_FROM: Final = 48
 """Number of mounts that is worth a namespace, which costs as much as about ten mounts by bubblewrap."""
@@ -19,6 +19,8 @@ EARLY_FROM: Final = 48
 
 def split(mounts: Sequence[Mount]) -> tuple[list[Bind], list[Mount]]:
     """Return the mounts to make early, in order (none if there are few), and those left to bubblewrap."""
+    writable = {mount.path for mount in mounts if isinstance(mount, Bind) and mount.is_writable}
+    around_writable = {above for path in writable for above in ancestors(path)}
     placed: dict[str, Mount] = {}
     early: list[Bind] = []
     left: list[Mount] = []
@@ -26,7 +28,9 @@ def split(mounts: Sequence[Mount]) -> tuple[list[Bind], list[Mount]]:
         # bubblewrap makes everything mounted below a read-only directory read-only too; covers show nothing.
         around = next((placed[path] for path in ancestors(mount.path) if path in placed), None)
         is_carried = isinstance(around, Bind) and around.is_writable and not around.has_devices
-        if isinstance(mount, Bind) and is_carried and mount.path != ROOT and not mount.has_devices:
+        # A mount of bubblewrap has the flags of its source: nothing in what is read-only early can be writable.
+        is_closing = isinstance(mount, Bind) and not mount.is_writable and mount.path in around_writable
+        if isinstance(mount, Bind) and is_carried and not is_closing and not mount.has_devices:
             early.append(mount)
         else:
             left.append(mount)

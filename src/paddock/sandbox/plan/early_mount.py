@@ -28,7 +28,7 @@ def split(mounts: Sequence[Mount]) -> tuple[list[Bind], list[Mount]]:
         # bubblewrap makes everything mounted below a read-only directory read-only too; covers show nothing.
         around = next((placed[path] for path in ancestors(mount.path) if path in placed), None)
         is_carried = isinstance(around, Bind) and around.is_writable and not around.has_devices
-        # A mount of bubblewrap has the flags of its source: nothing in what is read-only early can be writable.
+        # A mount of bubblewrap has the flags of its source: nothing in a read-only early one can be writable.
         is_closing = isinstance(mount, Bind) and not mount.is_writable and mount.path in around_writable
         if isinstance(mount, Bind) and is_carried and not is_closing and not mount.has_devices:
             early.append(mount)

@@ -18,7 +18,7 @@ from collections import deque
 from enum import Enum
 from typing import Protocol
 
-from paddock.errors import NotATerminal, StdinClosed, StdinFull
+from paddock.errors import NotATerminal
 from paddock.model.cause import Cause
 from paddock.model.stream import Stream
 from paddock.model.terminal import TerminalSize
@@ -30,6 +30,7 @@ from paddock.process.input_stream import InputStream
 from paddock.process.output_log import Chunk, OutputLog
 from paddock.process.output_stream import OutputStream
 from paddock.process.spawner import ExitReport
+from paddock.process.standard_input import StandardInput
 from paddock.process.terminal import resize_terminal, window_size
 
 WOKEN_PER_TURN = 256
@@ -80,13 +81,10 @@ class ManagedProcess:
         "_adopted_at_s",
         "_drain_timer",
         "_early_grace_s",
-        "_early_input",
         "_enclosure",
         "_ended_at_s",
         "_group",
         "_has_begun",
-        "_input_stream",
-        "_is_early_end",
         "_is_ending",
         "_is_killed",
         "_is_paused",
@@ -107,11 +105,13 @@ class ManagedProcess:
         "log",
         "started_at_s",
         "status",
+        "stdin",
     )
 
     def __init__(self, description: Description, listener: ProcessListener, retained_bytes: int) -> None:
         self.description = description
         self.log = OutputLog(retained_bytes)
+        self.stdin = StandardInput(description.process_id, is_given=description.has_stdin)
         self.status = Status.STARTING
         self.exit_code: int | None = None
         self.failure: str | None = None
@@ -125,9 +125,6 @@ class ManagedProcess:
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._group: ProcessGroup | None = None
-        self._input_stream: InputStream | None = None
-        self._early_input: list[bytes] = []
-        self._is_early_end = False
         self._output_streams: list[OutputStream] = []
         self._window_fd = -1
         self._report: ExitReport | None = None
@@ -158,16 +155,10 @@ class ManagedProcess:
         self._enclosure = enclosure
         self._group = group
         self._output_streams = output_streams
-        self._input_stream = input_stream
         self._window_fd = window_fd
         self.status = Status.RUNNING
         self._adopted_at_s = self._loop.time()
-        if input_stream is not None:
-            for data in self._early_input:
-                input_stream.write(data)
-            self._early_input.clear()
-            if self._is_early_end:
-                input_stream.end()
+        self.stdin.connect(input_stream)
         if self._is_killed:
             group.kill()
         elif self._early_grace_s is not None:
@@ -309,8 +300,7 @@ class ManagedProcess:
         self.exit_code = report.exit_code
         self.status = Status.EXITED
         self.cause = self.cause or self._cause_of(report)
-        if self._input_stream is not None:
-            self._input_stream.close()
+        self.stdin.close()
         self._listener.process_exited(self, self.log.take_seq())
         self._wake()
         for output_stream in self._output_streams:
@@ -346,8 +336,7 @@ class ManagedProcess:
         if self._drain_timer is not None:
             self._drain_timer.cancel()
             self._drain_timer = None
-        if self._input_stream is not None:
-            self._input_stream.close()
+        self.stdin.close()
         for output_stream in self._output_streams:
             output_stream.close()
 
@@ -377,61 +366,14 @@ class ManagedProcess:
             for output_stream in self._output_streams:
                 output_stream.begin()
 
-    # --- input --------------------------------------------------------------
-
-    # Input written while the process starts waits for it, so that the order of writes is the order
-    # of calls, however long the start takes.
-
-    def write(self, data: bytes) -> bool:
-        """Queue input. Return whether there is room for more; if not, await `drain_stdin` before the next.
-
-        Raises StdinClosed or StdinFull.
-        """
-        input_stream = self._input_stream
-        if input_stream is None:
-            self._write_early(data)
-            return True
-        # An input stream is closed when the process has exited or was lost.
-        if not input_stream.is_open:
-            raise StdinClosed(self.description.process_id)
-        if input_stream.is_full:
-            raise StdinFull(self.description.process_id)
-        input_stream.write(data)
-        return input_stream.has_room
-
-    def _write_early(self, data: bytes) -> None:
-        if self.status is not Status.STARTING or not self.description.has_stdin or self._is_early_end:
-            raise StdinClosed(self.description.process_id)
-        self._early_input.append(data)
-
-    @property
-    def has_stdin_room(self) -> bool:
-        """Return whether the process reads its input fast enough."""
-        return self._input_stream is None or self._input_stream.has_room
-
-    async def drain_stdin(self) -> None:
-        """Wait until the process has read enough, or its input is closed."""
-        if self._input_stream is not None:
-            await self._input_stream.drain()
-
-    def end_stdin(self) -> None:
-        """Let the process read the end of its input; repeatable. Raises StdinClosed if it never had one."""
-        if not self.description.has_stdin:
-            raise StdinClosed(self.description.process_id)
-        self._is_early_end = True
-        if self._input_stream is not None:
-            self._input_stream.end()
-
-    def _flush_stdin(self) -> None:
-        if self._input_stream is not None:
-            self._input_stream.flush()
+    # --- the terminal -------------------------------------------------------
 
     def resize(self, size: TerminalSize) -> None:
         """Set the window size; do nothing after the end. Raises NotATerminal."""
         if not self.description.is_terminal:
             raise NotATerminal(self.description.process_id)
         if any(not output_stream.is_ended for output_stream in self._output_streams):
-            self._flush_stdin()
+            self.stdin.flush()
             resize_terminal(self._window_fd, size)
 
     @property
@@ -448,7 +390,7 @@ class ManagedProcess:
 
         An enclosure that outlives its command gets no signal, because one could stop it for ever.
         """
-        self._flush_stdin()
+        self.stdin.flush()
         is_over = self._settling is not None and not self._is_reaped
         if self._group is not None and not is_over:
             self._group.signal(number)

@@ -52,8 +52,8 @@ async def test_a_signal_does_not_overtake_the_input_before_it() -> None:
     process = ManagedProcess(Description("p", ["/bin/true"], "/", False, has_stdin=True), Nobody(), 1000)
     process.adopt(group, [], input_stream, window_fd=-1)
 
-    process.write(b"first ")
-    process.write(b"this")
+    process.stdin.write(b"first ")
+    process.stdin.write(b"this")
     process.signal(signal.SIGINT)
 
     assert group.seen == [(signal.SIGINT, b"first this")]

@@ -222,10 +222,10 @@ def write(
         return _refuse_write(params, "unknownProcess")
     write_id = params.write_id
     if write_id is not None and write_id in entry.write_ids:
-        has_room = entry.managed.has_stdin_room
+        has_room = entry.managed.stdin.has_room
     else:
         try:
-            has_room = entry.managed.write(params.chunk)
+            has_room = entry.managed.stdin.write(params.chunk)
         except StdinClosed:
             return _refuse_write(params, "stdinClosed")
         connection.services.metrics.input_bytes += len(params.chunk)
@@ -239,7 +239,7 @@ async def _accept_later(entry: SessionProcess, params: WriteParams) -> WriteResu
         await entry.started()
     except UnknownProcess:
         return _refuse_write(params, "unknownProcess")
-    await entry.managed.drain_stdin()
+    await entry.managed.stdin.drain()
     return ACCEPTED
 
 
@@ -262,7 +262,7 @@ def close_stdin(
     """
     params = call.params
     entry = connection.session_of(params.session_id).get(params.process_id)
-    entry.managed.end_stdin()
+    entry.managed.stdin.end()
     return _when_started(entry) if entry.is_starting else EMPTY
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import AsyncIterator
@@ -43,6 +44,20 @@ async def test_rename_of_nothing_is_not_found(box: paddock.Box, tmp_path: Path) 
     with pytest.raises(FileNotFoundError) as caught:
         await box.path(tmp_path / "here").rename(tmp_path / "no" / "x")
     assert caught.value.filename == str(tmp_path / "no" / "x")
+
+
+@pytest.mark.parametrize("profile", [None, ":workspace"])
+async def test_content_of_a_directory_is_an_error_as_of_pathlib(
+    box: paddock.Box, tmp_path: Path, profile: str | None
+) -> None:
+    directory = box.path(tmp_path, sandbox=profile)
+    for attempt in (directory.read_bytes, directory.read_text, lambda: directory.write_text("x")):
+        with pytest.raises(IsADirectoryError) as caught:
+            await attempt()
+        assert (caught.value.errno, caught.value.filename) == (errno.EISDIR, str(tmp_path))
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(OSError, match="is not a file"):
+        await (directory / "fifo").read_bytes()
 
 
 async def test_mode_is_told_and_set(box: paddock.Box, tmp_path: Path) -> None:

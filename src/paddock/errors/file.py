@@ -46,7 +46,7 @@ class FileNotDirectory(FileError, OperationFailed, NotADirectoryError):
     """The operation needs a directory, and the path is not one."""
 
 
-class FileIsDirectory(FileError, OperationFailed, IsADirectoryError):
+class FileIsDirectory(FileError, OperationFailed, InvalidRequest, IsADirectoryError):
     """The path is a directory, and the operation needs something else."""
 
 
@@ -57,10 +57,10 @@ class FileFailed(FileError, OperationFailed):
 _FILE_ERRORS: tuple[tuple[type[FileError], frozenset[int] | None], ...] = (
     (FileMissing, None),
     (FileForbidden, frozenset({errno_names.EACCES, errno_names.EPERM})),
-    (FileUnfit, None),
     (FileTaken, frozenset({errno_names.EEXIST})),
     (FileNotDirectory, frozenset({errno_names.ENOTDIR})),
     (FileIsDirectory, frozenset({errno_names.EISDIR})),
+    (FileUnfit, None),
     (FileFailed, None),
 )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
-from paddock.errors import InvalidRequest
+from paddock.errors import InvalidRequest, RequestError
 from paddock.fs import resolve
 from paddock.fs.answer import Done
-from paddock.fs.failure import map_os_error, read_only_before_rights
+from paddock.fs.failure import map_os_error, read_only_before_rights, with_number
 from paddock.fs.operation import WriteFile
 from paddock.fs.replacement import Replacement
 from paddock.fs.set_id import clear_set_id
@@ -72,8 +73,14 @@ def _regular(descriptor: int, path: bytes) -> os.stat_result:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
-        raise InvalidRequest(f"path {os.fsdecode(path)!r} is not a file")
+        raise _not_a_file(path, status)
     return status
+
+
+def _not_a_file(path: bytes, status: os.stat_result) -> RequestError:
+    """Return the reference's error, with the number by which clients know it for what it is."""
+    error = InvalidRequest(f"path {os.fsdecode(path)!r} is not a file")
+    return with_number(error, errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.EINVAL, path)
 
 
 def write_all(descriptor: int, data: bytes, offset: int = 0) -> None:

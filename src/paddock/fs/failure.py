@@ -29,9 +29,13 @@ def map_os_error(error: OSError, action: str, path: bytes) -> RequestError:
         kind: type[RequestError] = NotFound
     else:
         kind = InvalidRequest if number in _REFUSED else OperationFailed
-    mapped = kind(text)
-    mapped.os_error = (number, _encodable(os.fsdecode(path)))
-    return mapped
+    return with_number(kind(text), number, path)
+
+
+def with_number(error: RequestError, number: int, path: bytes) -> RequestError:
+    """Give an error the number of the operating system, and the path that it is about."""
+    error.os_error = (number, _encodable(os.fsdecode(path)))
+    return error
 
 
 def no_thread() -> OperationFailed:

@@ -14,7 +14,7 @@ from paddock.errors import (
     OperationFailed,
     RequestError,
 )
-from paddock.fs.failure import map_os_error, to_error, to_failure
+from paddock.fs.failure import map_os_error, to_error, to_failure, with_number
 from paddock.protocol.codes import code_of, data_of, error_for
 
 BUILTIN: tuple[tuple[int, type[RequestError], type[OSError]], ...] = (
@@ -52,6 +52,14 @@ def test_number_at_the_end_of_a_reference_servers_message_is_believed(
     assert isinstance(caught, FileError)
     assert isinstance(caught, builtin)
     assert caught.filename is None
+
+
+def test_directory_in_place_of_a_file_is_known_for_one() -> None:
+    raised = with_number(InvalidRequest("path '/a' is not a file"), errno.EISDIR, b"/a")
+    caught = error_for(code_of(raised), str(raised), data_of(raised))
+    assert isinstance(caught, InvalidRequest)
+    assert isinstance(caught, IsADirectoryError)
+    assert (caught.errno, caught.filename, str(caught)) == (errno.EISDIR, "/a", "path '/a' is not a file")
 
 
 @pytest.mark.parametrize(

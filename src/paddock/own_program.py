@@ -217,7 +217,7 @@ class _Walk:
 
     @property
     def file(self) -> int:
-        """A descriptor of what is there (O_PATH)."""
+        """Return a descriptor of what is there (O_PATH)."""
         return self._files[-1]
 
     def follow(self, path: str) -> None:

@@ -38,19 +38,19 @@ class Flaw(NamedTuple):
 
     @property
     def unknown_key(self) -> str | None:
-        """The key that the table must not have, if that is the problem."""
+        """Return the key that the table must not have, if that is the problem."""
         found = re.fullmatch(_UNKNOWN_KEY, self.problem)
         return None if found is None else found[1]
 
     @property
     def unknown_word(self) -> str | None:
-        """The word that is none of those that the key takes, if that is the problem."""
+        """Return the word that is none of those that the key takes, if that is the problem."""
         found = re.fullmatch(_UNKNOWN_WORD, self.problem)
         return None if found is None else found[1]
 
     @property
     def text(self) -> str:
-        """The problem as the beginning or the whole of a sentence."""
+        """Return the problem as the beginning or the whole of a sentence."""
         text = re.sub(r", got `\w+`$", "", self.problem)
         text = re.sub(r"`(\w+)(?: \| null)?`", lambda name: _TOML_TYPES.get(name[1], name[1]), text)
         return text[:1].lower() + text[1:]

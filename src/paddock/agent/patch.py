@@ -84,7 +84,7 @@ def parse_patch(text: str) -> tuple[Change, ...]:
 
 
 def _unwrapped(lines: list[str]) -> list[str]:
-    """Models sometimes send the here-document with which a shell would be given the patch."""
+    """Return the lines without the here-document with which models sometimes wrap a patch."""
     if len(lines) >= 4 and lines[0] in ("<<EOF", "<<'EOF'", '<<"EOF"') and lines[-1].endswith("EOF"):
         return lines[1:-1]
     return lines

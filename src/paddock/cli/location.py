@@ -24,7 +24,7 @@ class Location(NamedTuple):
 
     @property
     def absolute_path(self) -> str:
-        """The path on its host, from the root on."""
+        """Return the path on its host, from the root on."""
         return os.path.abspath(self.path) if self.url is None else self.path
 
     @property

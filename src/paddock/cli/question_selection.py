@@ -29,7 +29,7 @@ class Candidate(Struct, frozen=True):
 
     @property
     def summary(self) -> str:
-        """The question in one line; it may hold anything that a command wrote."""
+        """Return the question in one line; it may hold anything that a command wrote."""
         params = self.question.params
         match self.question.method, params:
             case str(method), {"program": str(program), "argv": list(argv), "cwd": str(cwd)} if (

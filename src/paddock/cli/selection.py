@@ -36,7 +36,7 @@ class Candidate(Struct, frozen=True):
 
     @property
     def long_name(self) -> str:
-        """A name that fits no other process."""
+        """Return a name that fits no other process."""
         return f"{self.session.session_id}/{self.process.process_id}"
 
 

@@ -43,7 +43,7 @@ class Survey(Struct):
 
     @property
     def candidates(self) -> list[Candidate]:
-        """Every process, server by server."""
+        """Return every process, server by server."""
         return [
             Candidate(answer.control, answer.status.server, session, process)
             for answer in self.answers

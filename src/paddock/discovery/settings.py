@@ -33,7 +33,7 @@ class Home(Struct, frozen=True):
 
     @property
     def config_file(self) -> bytes:
-        """The settings of the user."""
+        """Return the settings of the user."""
         return posixpath.join(self.codex_home, b"config.toml")
 
 

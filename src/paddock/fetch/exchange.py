@@ -43,7 +43,7 @@ class Exchange:
 
     @property
     def status(self) -> int:
-        """The status code."""
+        """Return the status code."""
         return self._response.status_code
 
     @property

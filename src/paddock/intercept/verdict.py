@@ -83,7 +83,7 @@ class ExecVerdict(Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """The line for the caller of a denied program, in the reference's words."""
+        """Return the line for the caller of a denied program, in the reference's words."""
         return f"Execution denied: {self.told or self.reason}\n"
 
 

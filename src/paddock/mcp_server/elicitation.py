@@ -42,7 +42,7 @@ class ApprovalPrompt(Struct, frozen=True):
 
     @property
     def request(self) -> types.ElicitRequest:
-        """The question and its form."""
+        """Return the question and its form."""
         form = types.ElicitRequestFormParams(
             message=message(self.approval), requested_schema=schema(self.approval)
         )

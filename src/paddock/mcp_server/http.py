@@ -57,7 +57,7 @@ class Closing(Protocol):
 
     @property
     def calls(self) -> CallTable:
-        """Its calls."""
+        """Return its calls."""
 
     async def aclose(self) -> None:
         """End it, with all that it runs."""

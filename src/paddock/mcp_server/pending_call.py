@@ -29,7 +29,7 @@ class Prompt(Protocol[T_co]):
 
     @property
     def request(self) -> types.InputRequest:
-        """The question in the words of MCP."""
+        """Return the question in the words of MCP."""
 
     @property
     def result_type(self) -> type[types.ElicitResult | types.CreateMessageResult | types.ListRootsResult]:

@@ -62,7 +62,7 @@ class Bounds(Struct, frozen=True):
 
     @property
     def writable(self) -> tuple[str, ...]:
-        """The paths that it grants for writing, without the temporary directories."""
+        """Return the paths that it grants for writing, without the temporary directories."""
         files = _files(self.profile)
         if not isinstance(files, RestrictedFileSystem):
             return ()
@@ -70,12 +70,12 @@ class Bounds(Struct, frozen=True):
 
     @property
     def all_writable(self) -> tuple[str, ...]:
-        """The paths that it grants for writing, with the temporary directories."""
+        """Return the paths that it grants for writing, with the temporary directories."""
         return self._granted(entries_of(self.profile))
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The paths that it speaks of, as they are named, and all that may be meant by `minimal`."""
+        """Return the paths that it speaks of, as they are named, and all that may be meant by `minimal`."""
         return tuple(dict.fromkeys(rule.path for rule in self._rules(entries_of(self.profile))))
 
     def rules(self, entries: Sequence[AccessEntry]) -> tuple[Rule, ...]:

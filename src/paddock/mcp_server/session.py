@@ -82,7 +82,7 @@ class Session:
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The tools that the server offers."""
+        """Return the tools that the server offers."""
         return self._terms.tools
 
     @property

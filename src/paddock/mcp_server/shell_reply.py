@@ -68,7 +68,7 @@ class ShellReply(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The fields as JSON, without the streams apart, which would say everything twice."""
+        """Return the fields as JSON, without the streams apart, which would say everything twice."""
         shown = {name: value for name, value in self.fields.items() if name not in ("stdout", "stderr")}
         return msgspec.json.encode(shown).decode()
 

@@ -45,7 +45,7 @@ class Attended(Protocol):
 
     @property
     def calls(self) -> CallTable:
-        """Its calls."""
+        """Return its calls."""
 
 
 class TaskParams(types.RequestParams):

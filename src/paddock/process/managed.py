@@ -217,7 +217,7 @@ class ManagedProcess:
 
     @property
     def pid(self) -> int:
-        """The process id, which another process may have after the end; 0 before the start."""
+        """Return the process id, which another process may have after the end; 0 before the start."""
         return self._group.pid if self._group is not None else 0
 
     @property
@@ -232,7 +232,7 @@ class ManagedProcess:
 
     @property
     def death_signal(self) -> int | None:
-        """The signal that ended it; None if it ended by itself, or has not ended."""
+        """Return the signal that ended it; None if it ended by itself, or has not ended."""
         return self._report.death_signal if self._report is not None else None
 
     @property
@@ -378,7 +378,7 @@ class ManagedProcess:
 
     @property
     def window(self) -> TerminalSize | None:
-        """The window size of its terminal; None without one, and after the end."""
+        """Return the window size of its terminal; None without one, and after the end."""
         if self._window_fd < 0 or all(output_stream.is_ended for output_stream in self._output_streams):
             return None
         return window_size(self._window_fd)

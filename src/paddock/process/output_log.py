@@ -92,7 +92,7 @@ class OutputLog:
 
     @property
     def next_seq(self) -> int:
-        """The number that the next event will get."""
+        """Return the number that the next event will get."""
         return self._next_seq
 
     @property

@@ -92,13 +92,13 @@ class ExitReport(Struct, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """The status as a shell shows it: 128 + n for death by signal n."""
+        """Return the status as a shell shows it: 128 + n for death by signal n."""
         code = os.waitstatus_to_exitcode(self.wait_status)
         return code if code >= 0 else 128 - code
 
     @property
     def death_signal(self) -> int | None:
-        """The signal that ended it, if one did."""
+        """Return the signal that ended it, if one did."""
         return os.WTERMSIG(self.wait_status) if os.WIFSIGNALED(self.wait_status) else None
 
 
@@ -183,7 +183,7 @@ class Spawner:
 
     @property
     def helper_pid(self) -> int:
-        """The helper's process id."""
+        """Return the helper's process id."""
         return self._helper_pid
 
     async def spawn(self, request: SpawnRequest, on_exit: Callable[[ExitReport], None]) -> Spawned:

@@ -35,7 +35,7 @@ class PrefixRule(Struct, frozen=True):
 
     @property
     def program(self) -> str:
-        """The first word of every command that it fits."""
+        """Return the first word of every command that it fits."""
         return self.pattern[0][0]
 
     def matched_prefix(self, command: Sequence[str]) -> tuple[str, ...] | None:

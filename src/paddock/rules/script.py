@@ -62,7 +62,7 @@ class ScriptCommand(Struct, frozen=True):
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The unknown words, as they are written."""
+        """Return the unknown words, as they are written."""
         return tuple(word.source for word in self.words if word.value is None)
 
     def __str__(self) -> str:

@@ -99,13 +99,13 @@ class Sandbox:
 
     @property
     def enforcement(self) -> Enforcement:
-        """The level that confined commands reach here."""
+        """Return the level that confined commands reach here."""
         level = probe.enforcement(self._host) or Enforcement.NONE
         return Enforcement.PARTIAL if self._use_legacy_landlock else level
 
     @cached_property
     def _interceptors(self) -> Interceptors:
-        """Imported when they are needed: few commands are intercepted."""
+        """Return the interceptors. Imports them on first use: few commands are intercepted."""
         if self._given_interceptors is not None:
             return self._given_interceptors
         from paddock.sandbox.interception import Interceptors

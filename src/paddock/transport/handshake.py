@@ -138,7 +138,7 @@ class ClientHandshake(_Handshake):
 
     @property
     def refusal(self) -> HandshakeRefused | None:
-        """The server's refusal, with as much of its text as has come; None if there is none yet."""
+        """Return the server's refusal, with as much of its text as has come; None if there is none yet."""
         if self._answer is None:
             return None
         text = self._received[: upgrade.refusal_bytes(self._answer)].decode("utf-8", "replace")

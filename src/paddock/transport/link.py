@@ -70,7 +70,7 @@ class Link(ABC):
     @property
     @abstractmethod
     def buffered_bytes(self) -> int:
-        """Output that is queued and not yet handed to the kernel."""
+        """Return how much output is queued and not yet handed to the kernel."""
 
     @property
     def is_silent(self) -> bool:

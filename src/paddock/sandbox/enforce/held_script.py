@@ -41,7 +41,7 @@ class HeldScript(Struct, frozen=True):
 
     @property
     def made_placeholders(self) -> list[MountedFile]:
-        """The placeholders made for the plan, and what each is."""
+        """Return the placeholders made for the plan, and what each is."""
         covered = zip(self.script.plan.covered_placeholders, map(os.fstat, self.locks), strict=True)
         return [*self.shown, *(MountedFile(path, at.st_dev, at.st_ino) for path, at in covered)]
 

@@ -66,7 +66,7 @@ class Spare:
 
     @property
     def namespaces(self) -> Sequence[int]:
-        """Two descriptors: of the user namespace, and of the mount namespace that it owns."""
+        """Return two descriptors: of the user namespace, and of the mount namespace that it owns."""
         return self._namespaces
 
     def settle(self) -> None:

@@ -84,7 +84,7 @@ class Plan(Struct, frozen=True):
 
     @property
     def shown_placeholders(self) -> tuple[str, ...]:
-        """The placeholders that the first process of the sandbox can see, and so can lock."""
+        """Return the placeholders that the first process of the sandbox can see, and so can lock."""
         shown = self._bound
         return tuple(
             placeholder.path
@@ -94,7 +94,7 @@ class Plan(Struct, frozen=True):
 
     @property
     def covered_placeholders(self) -> tuple[str, ...]:
-        """The placeholders that it can't see."""
+        """Return the placeholders that it can't see."""
         shown = self._bound
         return tuple(placeholder.path for placeholder in self.placeholders if placeholder.path not in shown)
 

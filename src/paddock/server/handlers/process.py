@@ -178,7 +178,7 @@ async def snapshot(connection: ClientConnection, call: Call[ProcessParams]) -> S
 
 
 def _explained(connection: ClientConnection, process: ManagedProcess, result: E) -> E:
-    """If the process has ended, add the details of its end that clients with extensions get."""
+    """Add the details of its end for clients with extensions, if the process has ended."""
     if not connection.has_extensions or not process.has_exited:
         return result
     return structs.replace(

@@ -8,7 +8,6 @@ read its answers costs bounded memory.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from time import perf_counter
@@ -20,19 +19,19 @@ from paddock.config import Settings
 from paddock.errors import ForeignSession, OperationFailed, RequestError
 from paddock.fs.lanes import Lanes
 from paddock.fs.operations import Operations
-from paddock.journal import Journal
 from paddock.network.turn import Turns
 from paddock.process.spawner import Spawner
 from paddock.protocol.call import Call
 from paddock.protocol.codec import CodecLimits
-from paddock.protocol.codes import INTERNAL_ERROR, code_of
+from paddock.protocol.codes import code_of
 from paddock.protocol.control import ServerStatus
-from paddock.protocol.envelope import RequestId, write_error, write_notification, write_result
+from paddock.protocol.envelope import write_error, write_notification, write_result
 from paddock.protocol.process import SessionId
 from paddock.protocol.session import ClientCapabilities
 from paddock.protocol.structure import Params, Result
 from paddock.rpc.serving import Drop, Ready, Refusal, Reply, ServingConnection
 from paddock.server.answer_turns import AnswerTurns
+from paddock.server.connection_record import ConnectionRecord
 from paddock.server.dispatch import Dispatcher, Encoded, Then
 from paddock.server.file_workers import FileWorkers
 from paddock.server.files import ClientFiles
@@ -40,20 +39,16 @@ from paddock.server.host_rules import HostRules
 from paddock.server.memory_budget import Grant, MemoryBudget, take_all
 from paddock.server.metrics import Metrics
 from paddock.server.profiles import Profiles
-from paddock.server.record import shown_id
 from paddock.server.sandboxes import Sandboxes
 from paddock.server.session import Session
 from paddock.server.session_process import SessionProcess
 from paddock.server.sessions import SessionRegistry
-from paddock.server.stall import Stall
 from paddock.transport.link import Link, Received
 
 if TYPE_CHECKING:
     from paddock.server.confined_operations import ConfinedOperations
     from paddock.server.downloads import Downloads
     from paddock.server.watches import ClientWatches
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -125,13 +120,11 @@ class ClientConnection:
         "_is_next_timed",
         "_is_open",
         "_is_reading",
-        "_journal",
         "_latency",
         "_link",
         "_on_closed",
-        "_output_stall",
         "_protocol",
-        "_reading_stall",
+        "_record",
         "_slow_streams",
         "_turn_bytes",
         "_unsent",
@@ -201,14 +194,12 @@ class ClientConnection:
         self._turn_bytes = 0
         """Text of long messages that came in this turn."""
         self._is_open = True
-        self._journal = Journal(log, connection=number)
         self._latency = services.metrics.requests
         self._is_next_timed = True
         self._arrived_at_s = 0.0
-        self._output_stall = Stall(self._output_paused, self._output_resumed)
-        self._reading_stall = Stall(self._reading_paused, self._reading_resumed)
-        services.metrics.connections_opened += 1
-        self._journal.info("connection opened", peer=link.peer, operator=is_operator or None)
+        self._record = ConnectionRecord(
+            link, number, services.metrics, lambda: self._dispatcher.waiting, is_operator=is_operator
+        )
 
     # --- what handlers use --------------------------------------------------
 
@@ -287,7 +278,7 @@ class ClientConnection:
         """Attach to the session and remember what the client understands: `initialize` has succeeded."""
         self.session = session
         self._is_greeted = True
-        self._journal = self._journal.bind(session=shown_id(session.id))
+        self._record.greeted(session.id)
         self.capabilities = capabilities
         if capabilities.extensions:
             self._wanted_notifications = frozenset(capabilities.notifications)
@@ -313,8 +304,7 @@ class ClientConnection:
     def give_way(self) -> None:
         """End the connection, soon, if its client does not answer pings."""
         if self._link.is_silent:
-            reason = "silent, and another connection asks for its session"
-            self._journal.warning("connection dropped", peer=self._link.peer, reason=reason)
+            self._record.dropped("silent, and another connection asks for its session")
             self._link.abort()
 
     # --- Receiver -----------------------------------------------------------
@@ -336,7 +326,7 @@ class ClientConnection:
         match event:
             case Refusal() as refusal:
                 self._link.send(refusal.reply)
-                self._refused(refusal.id, refusal.method, refusal.code, refusal.problem)
+                self._record.refused(refusal.id, refusal.method, refusal.code, refusal.problem)
                 if self._is_congested:
                     self._read_if_there_is_room()
             case Ready():
@@ -344,7 +334,7 @@ class ClientConnection:
             case Reply():
                 self.session.questions.receive(event)
             case Drop(reason):
-                self._journal.warning("connection dropped", peer=self._link.peer, reason=reason)
+                self._record.dropped(reason)
                 self._link.abort()
 
     def _count_text(self, size_bytes: int) -> None:
@@ -363,14 +353,14 @@ class ClientConnection:
         """Pause the client's processes, because it reads too slowly."""
         self._is_congested = True
         self.services.metrics.pauses += 1
-        self._output_stall.begin()
+        self._record.output_stall.begin()
         if self._is_greeted:
             self.session.pause_output()
 
     def writing_resumed(self) -> None:
         """Resume the client's processes, because it has caught up."""
         self._is_congested = False
-        self._output_stall.end()
+        self._record.output_stall.end()
         self._release_unsent()
         if self._is_greeted:
             self.session.resume_output()
@@ -389,10 +379,7 @@ class ClientConnection:
         # begun.
         self._dispatcher.stop()
         self._release_unsent()
-        self._output_stall.end()
-        self._reading_stall.end()
-        reason = "closed" if error is None else str(error)
-        self._journal.info("connection closed", peer=self._link.peer, reason=reason)
+        self._record.closed(error)
         if self._is_greeted:
             self.session.detach()
         self._on_closed(self)
@@ -464,12 +451,11 @@ class ClientConnection:
     def _fail(self, call: Call[Params], error: Exception) -> None:
         if isinstance(error, RequestError):
             self._link.send(write_error(call.id, error, has_extensions=self.has_extensions))
-            self._refused(call.id, call.method.name, code_of(error), str(error), call.subject)
+            self._record.refused(call.id, call.method.name, code_of(error), str(error), call.subject)
             return
-        self._journal.error("request crashed", error=error, request=call.id, method=call.method.name)
+        self._record.crashed(call, error)
         problem = OperationFailed(f"{call.method.name} failed in the server; see its log")
         self._link.send(write_error(call.id, problem))
-        self.services.metrics.errors[INTERNAL_ERROR] += 1
 
     def _settle(self, grant: Grant) -> None:
         """Give back the memory of an answer once the answer has been sent."""
@@ -500,31 +486,13 @@ class ClientConnection:
             return
         self._is_reading = has_room
         if has_room:
-            self._reading_stall.end()
+            self._record.reading_stall.end()
             self._link.resume_reading()
         else:
-            self._reading_stall.begin()
+            self._record.reading_stall.begin()
             self._link.pause_reading()
 
-    # --- the log ------------------------------------------------------------
-
-    def _refused(
-        self,
-        request: RequestId | None,
-        method: str | None,
-        code: int,
-        problem: str,
-        process: str | None = None,
-    ) -> None:
-        self.services.metrics.errors[code] += 1
-        self._journal.info(
-            "request failed" if code == INTERNAL_ERROR else "request refused",
-            request=request,
-            method=method,
-            process=process,
-            code=code,
-            reason=problem,
-        )
+    # --- latency ------------------------------------------------------------
 
     def _receive_timed(self, message: Received) -> None:
         self._is_next_timed = False
@@ -532,7 +500,7 @@ class ClientConnection:
         self.message_received(message)
         self._arrived_at_s = 0.0
         # Someone who looks for a fault wants to see every request.
-        self._is_next_timed = self._journal.is_debugging
+        self._is_next_timed = self._record.is_debugging
 
     def _observe(self, call: Call[Params], since_s: float) -> None:
         latency = self._latency[call.method.name]
@@ -542,24 +510,4 @@ class ClientConnection:
         else:
             duration_s = perf_counter() - self._arrived_at_s
             latency.observe_for_untimed(duration_s)
-        if self._journal.is_debugging:
-            self._journal.debug(
-                "request answered",
-                request=call.id,
-                method=call.method.name,
-                process=call.subject,
-                duration_s=duration_s,
-            )
-
-    def _output_paused(self) -> None:
-        self._journal.info("output paused", unsent_bytes=self._link.buffered_bytes)
-
-    def _output_resumed(self, paused_s: float) -> None:
-        self._journal.info("output resumed", paused_s=paused_s)
-
-    def _reading_paused(self) -> None:
-        waiting, unsent_bytes = self._dispatcher.waiting, self._link.buffered_bytes
-        self._journal.info("reading paused", waiting=waiting, unsent_bytes=unsent_bytes)
-
-    def _reading_resumed(self, paused_s: float) -> None:
-        self._journal.info("reading resumed", paused_s=paused_s)
+        self._record.answered(call, duration_s)

@@ -7,6 +7,11 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from paddock.sandbox.host.candidate import BUNDLED
 
 STOP_TIMEOUT_S = 20.0
 """Longer than a server's grace period for its processes."""
@@ -48,6 +53,14 @@ def serving(*flags: str, env: Mapping[str, str] | None = None) -> Iterator[Serve
             yield ServerProcess(process)
         finally:
             process.kill()
+
+
+def without_bubblewrap() -> dict[str, str]:
+    """Return variables for a program that is to find no bubblewrap, and so makes no sandboxes."""
+    if Path(BUNDLED).exists():
+        # `make bwrap` or `make release` has put it there.
+        pytest.skip("a bubblewrap is bundled")
+    return {"PATH": "/nonexistent"}
 
 
 def refused(*flags: str) -> tuple[int, str]:

@@ -9,7 +9,7 @@ import sys
 import paddock
 import paddock.sync
 from tests.operators import PADDOCK, PATIENCE_S
-from tests.serving import serving
+from tests.serving import serving, without_bubblewrap
 
 
 async def test_its_text_says_where_it_is_and_whether_it_is_connected() -> None:
@@ -30,8 +30,7 @@ async def test_localhost_is_this_machine_for_server_and_client() -> None:
 
 
 def test_who_asks_for_no_sandbox_is_not_told_that_there_is_none() -> None:
-    # Without bubblewrap in PATH there are no sandboxes.
-    env = os.environ | {"PATH": "/nonexistent"}
+    env = os.environ | without_bubblewrap()
     program = "import paddock.sync\nwith paddock.sync.connect() as box: box.run(['/bin/true'])"
     for command in ([*PADDOCK, "run", "--", "/bin/true"], [sys.executable, "-P", "-c", program]):
         done = subprocess.run(
@@ -40,6 +39,6 @@ def test_who_asks_for_no_sandbox_is_not_told_that_there_is_none() -> None:
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     done = subprocess.run([*PADDOCK, "doctor"], capture_output=True, text=True, env=env, check=False)
     assert "bubblewrap" in done.stdout
-    with serving(env={"PATH": "/nonexistent"}) as server:
-        while "no sandboxes can be made" not in server.next_line():
-            pass
+    with serving(env=without_bubblewrap()) as server:
+        while "no sandboxes can be made" not in (line := server.next_line()):
+            assert line

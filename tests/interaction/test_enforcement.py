@@ -5,16 +5,15 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from paddock.config import Settings
 from paddock.model.host import Bubblewrap, BwrapCapabilities, HostFacts, Problem
-from paddock.sandbox.host import candidate, probe
+from paddock.sandbox.host import probe
 from paddock.server.enforcement import report_enforcement
-from tests.serving import serving
+from tests.serving import serving, without_bubblewrap
 
 NAMESPACES = Problem("user namespaces", "AppArmor restricts them", "sysctl …")
 
@@ -79,10 +78,8 @@ async def test_landlock_alone_is_told_by_the_setting_that_asks_for_it(
     assert "use_legacy_landlock is set" in record.getMessage()
 
 
-def test_a_server_without_bubblewrap_warns_on_standard_error_and_goes_on(tmp_path: Path) -> None:
-    if Path(candidate.BUNDLED).exists():
-        pytest.skip("a bubblewrap is bundled")
-    with serving(env={"PATH": str(tmp_path)}) as server:
+def test_a_server_without_bubblewrap_warns_on_standard_error_and_goes_on() -> None:
+    with serving(env=without_bubblewrap()) as server:
         while "no sandboxes can be made" not in (line := server.next_line()):
             assert line
         assert "mechanism=bubblewrap" in line

@@ -16,7 +16,7 @@ import pytest
 
 import paddock
 from tests.operators import PADDOCK, PATIENCE_S
-from tests.serving import serving
+from tests.serving import serving, without_bubblewrap
 
 ROOT = Path(__file__).resolve().parents[2]
 UNIT = ROOT / "packaging" / "paddock.service"
@@ -100,10 +100,9 @@ def answer_of(url: str, path: str) -> tuple[int, str]:
 def test_a_server_that_must_confine_and_can_not_is_not_ready(tmp_path: Path) -> None:
     config = tmp_path / "paddock.toml"
     config.write_text("require_sandbox = true\n")
-    # Without bubblewrap in PATH there are no sandboxes.
-    with serving("--config", str(config), env={"PATH": "/nonexistent"}) as server:
-        while "no sandboxes can be made" not in server.next_line():
-            pass
+    with serving("--config", str(config), env=without_bubblewrap()) as server:
+        while "no sandboxes can be made" not in (line := server.next_line()):
+            assert line
         status, text = answer_of(server.url, "/readyz")
         assert status == 503
         assert "no command can be started: everything must be confined" in text

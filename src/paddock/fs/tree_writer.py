@@ -25,6 +25,9 @@ MAX_DESCRIPTION_BYTES = 4 * 1024 * 1024
 MAX_COMMON_BYTES = 64 * 1024
 """Limit for attributes that apply to all following entries (pax(1), typeflag g). Each entry gets a copy."""
 
+NEWEST_S = 2**63 - 1
+"""The last time that the kernel takes (time_t)."""
+
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -179,6 +182,9 @@ class TreeWriter:
         path = os.fsencode(entry.name)
         mode = entry.mode & MODE_BITS
         modified_at_s = int(entry.mtime)
+        if abs(modified_at_s) > NEWEST_S:
+            # A directory gets its time after it is in its place, when it is too late to refuse it.
+            raise InvalidRequest(f"the archive holds {entry.name!r} with a time that no file can have")
         if path == b"." and entry.isdir():
             self._modes[path] = mode, modified_at_s
             return

@@ -200,6 +200,13 @@ def sparse(size: int) -> bytes:
     return made.tobuf(tarfile.PAX_FORMAT) + END
 
 
+def at(modified_at_s: float) -> bytes:
+    """A directory of that age."""
+    made = entry("directory", tarfile.DIRTYPE)
+    made.pax_headers = {"mtime": str(modified_at_s)}
+    return made.tobuf(tarfile.PAX_FORMAT) + END
+
+
 HOSTILE: dict[str, Callable[[Path], bytes]] = {
     "upwards": lambda outside: archive_of((entry("../escaped"), b"x")),
     "upwards-inside": lambda outside: archive_of((entry("a/../../escaped"), b"x")),
@@ -213,6 +220,8 @@ HOSTILE: dict[str, Callable[[Path], bytes]] = {
     "endless-name": lambda outside: described_by(tarfile.GNUTYPE_LONGNAME),
     "endless-attributes": lambda outside: described_by(tarfile.XHDTYPE),
     "zeros-that-are-not-there": lambda outside: sparse(1 << 22),
+    "after-all-times": lambda outside: at(1e300),
+    "before-all-times": lambda outside: at(-1e20),
     "garbage": lambda outside: b"\xffgarbage" * 1000,
     "empty": lambda outside: b"",
 }

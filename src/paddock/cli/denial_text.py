@@ -15,9 +15,9 @@ from paddock.printable import printable
 if TYPE_CHECKING:
     from paddock.client.ending import Ending
     from paddock.model.denial import Denial, Trace
+    from paddock.model.profile import Limits
 
-_LIMITS: Final = {
-    Cause.MEMORY: "addressSpaceBytes or totalMemoryBytes",
+_LIMITS: Final[dict[Cause | None, str]] = {
     Cause.CPU: "cpuSeconds",
     Cause.WALL: "wallSeconds",
     Cause.PROCESSES: "processes",
@@ -43,13 +43,15 @@ _NAMELESS_DEEDS: Final = {
 """What to say where nobody knows the name."""
 
 
-def explanations(ending: Ending) -> Iterator[str]:
+def explanations(ending: Ending, limits: Limits | None = None) -> Iterator[str]:
     """Yield one line for each thing that the sandbox did to a command, with the way out.
 
-    For a command that succeeded, a server reports denials only if it was asked to trace it.
+    For a command that succeeded, a server reports denials only if it was asked to trace it. `limits` are
+    those of the profile, if it is known here: a server tells only that memory was the cause.
     """
-    if ending.cause in _LIMITS:
-        yield f"the limit {_LIMITS[ending.cause]} of its profile ended it; raise it if that is too low"
+    limit = _memory_limit(limits) if ending.cause is Cause.MEMORY else _LIMITS.get(ending.cause)
+    if limit is not None:
+        yield f"the limit {limit} of its profile ended it; raise it if that is too low"
     if ending.cause is Cause.BREACH:
         yield "somebody moved, removed or replaced what its profile denies it; run it again"
     for denial in ending.denials:
@@ -58,6 +60,13 @@ def explanations(ending: Ending) -> Iterator[str]:
     # allows it.
     if ending.sandbox_denied and not ending.denials and ending.cause is None:
         yield "the sandbox probably made it fail; its output says where, and a wider --profile may help"
+
+
+def _memory_limit(limits: Limits | None) -> str:
+    has_total = limits is None or limits.total_memory_bytes is not None
+    has_each = limits is None or (limits.address_space_bytes or limits.memory_bytes) is not None
+    names = {"addressSpaceBytes": has_each, "totalMemoryBytes": has_total}
+    return " or ".join([name for name, is_set in names.items() if is_set] or names)
 
 
 def trace_explanations(trace: Trace) -> Iterator[str]:

@@ -332,8 +332,11 @@ async def _run(arguments: argparse.Namespace, command: list[str], cwd: str | Non
         prompt.close()
     if arguments.profile is not None and process.ending is not None:
         from paddock.cli.denial_text import explanations
+        from paddock.sandbox.profile.enforced import limits_of
 
-        for line in explanations(process.ending):
+        is_named = isinstance(arguments.profile, str)
+        limits = None if is_named else limits_of(arguments.profile.profile)
+        for line in explanations(process.ending, limits):
             tell(line, VERB)
         if process.ending.execs is not None:
             from paddock.cli.exec_summary import summary_lines

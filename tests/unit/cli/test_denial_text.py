@@ -8,6 +8,7 @@ from paddock.cli.denial_text import explanations
 from paddock.client.ending import Ending
 from paddock.model.cause import Cause
 from paddock.model.denial import Denial, DenialKind
+from paddock.model.profile import Limits
 
 
 @pytest.mark.parametrize(
@@ -89,6 +90,23 @@ def test_a_limit_that_ended_the_command_is_named(cause: Cause) -> None:
     (line,) = explanations(Ending(1, cause=cause))
     assert line.startswith("the limit ")
     assert line.endswith("of its profile ended it; raise it if that is too low")
+
+
+@pytest.mark.parametrize(
+    ("limits", "named"),
+    [
+        (None, "addressSpaceBytes or totalMemoryBytes"),
+        (Limits(total_memory_bytes=1), "totalMemoryBytes"),
+        (Limits(address_space_bytes=1), "addressSpaceBytes"),
+        (Limits(memory_bytes=1, processes=1), "addressSpaceBytes"),
+        (Limits(memory_bytes=1, total_memory_bytes=1), "addressSpaceBytes or totalMemoryBytes"),
+    ],
+)
+def test_of_the_limits_of_memory_the_one_that_the_profile_sets_is_named(
+    limits: Limits | None, named: str
+) -> None:
+    (line,) = explanations(Ending(1, cause=Cause.MEMORY), limits)
+    assert line == f"the limit {named} of its profile ended it; raise it if that is too low"
 
 
 def test_a_breach_of_the_sandbox_that_ended_the_command_is_told() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from paddock.discovery.toml_text import DOTS_LIMIT, parse_toml
+from paddock.discovery.toml_text import DOTS_LIMIT, PARTS_LIMIT, parse_toml
 
 DEEP = "a." * (DOTS_LIMIT + 1) + "a"
 
@@ -75,3 +75,19 @@ def test_no_text_hides_such_a_key(text: str) -> None:
 def test_mebibyte_of_anything_is_refused_at_once(hostile: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_toml(hostile * (2**20 // len(hostile)))
+
+
+@pytest.mark.parametrize("item", ["k{} = 1", "[t{}]", "k{} = []", "k{} = {{}}"])
+def test_a_text_of_very_many_keys_is_refused(item: str) -> None:
+    few, many = ("\n".join(map(item.format, range(count))) for count in (PARTS_LIMIT // 2, PARTS_LIMIT + 1))
+    assert len(parse_toml(few)) == PARTS_LIMIT // 2
+    with pytest.raises(ValueError, match="keys, tables and arrays"):
+        parse_toml(many)
+
+
+@pytest.mark.parametrize(
+    "text", ['x = "{}"', "x = '{}'", 'x = """{}"""', "x = '''{}'''"], ids=["basic", "literal", "long", "raw"]
+)
+def test_strings_have_any_number_of_signs(text: str) -> None:
+    whole = text.format("={[#." * PARTS_LIMIT)
+    assert parse_toml(whole) == tomllib.loads(whole)

@@ -139,10 +139,15 @@ _paddock() {{
         _paddock_offer $positional
     fi
 }}
-# _paddock_offer COMMAND...: those of the words that it prints that begin like the one to be completed.
+# _paddock_offer COMMAND...: those of the lines that it prints that begin like the word to be completed.
 _paddock_offer() {{
-    local IFS=$'\\n'
-    COMPREPLY=($(compgen -W "$("$@")" -- "$word"))
+    local offered quoted
+    # Not compgen -W, which expands what it is given. Others choose some of these names, so each goes into the
+    # command line quoted.
+    while IFS= read -r offered; do
+        printf -v quoted %q "$offered"
+        [[ $offered == "$word"* || $quoted == "$word"* ]] && COMPREPLY+=("$quoted")
+    done < <("$@")
     # readline has the part up to the last colon already.
     if [[ $word == *:* && $COMP_WORDBREAKS == *:* ]]; then
         COMPREPLY=("${{COMPREPLY[@]#"${{word%"${{word##*:}}"}}"}}")
@@ -193,7 +198,7 @@ def _bash_words(verb: Verb, argument: Argument) -> str:
 
 def _bash_values(verb: Verb, option: Argument) -> str:
     if option.kind == "DIR":
-        return 'COMPREPLY=($(compgen -d -- "$word")); '
+        return '_paddock_offer compgen -d -- "$word"; '
     words = _bash_words(verb, option)
     return f"_paddock_offer {words}; " if words else ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import paddock
 from paddock.cli.completion_script import completion_script
 from paddock.cli.main import build_parser
 from tests.operators import PATIENCE_S, Operator, terminal
@@ -40,7 +42,9 @@ def bash_script(tmp_path: Path) -> Path:
     return script
 
 
-def complete(script: Path, *words: str, env: dict[str, str] | None = None) -> list[str]:
+def complete(
+    script: Path, *words: str, env: dict[str, str] | None = None, cwd: Path | None = None
+) -> list[str]:
     """What bash offers for the last of the words."""
     path = f"{script.parent / 'bin'}:{os.environ['PATH']}"
     done = subprocess.run(
@@ -50,9 +54,10 @@ def complete(script: Path, *words: str, env: dict[str, str] | None = None) -> li
         timeout=PATIENCE_S,
         check=True,
         env={**os.environ, **(env or {}), "PATH": path},
+        cwd=cwd,
     )
     assert done.stderr == ""
-    return done.stdout.split()
+    return [line for line in done.stdout.splitlines() if line]
 
 
 @needs("bash")
@@ -81,6 +86,25 @@ def test_bash_completes_the_ids_of_processes(bash_script: Path, operator: Operat
         operator.output("kill", process_id)
         assert complete(bash_script, "paddock", "attach", "", env=operator.env) == []
         assert complete(bash_script, "paddock", "logs", "", env=operator.env) == [process_id]
+
+
+@needs("bash")
+def test_bash_runs_nothing_of_the_names_that_others_chose(
+    bash_script: Path, operator: Operator, tmp_path: Path
+) -> None:
+    trap = "$(>ran)"
+    (tmp_path / trap).mkdir()
+
+    async def offered_ids(url: str) -> list[str]:
+        async with paddock.connect(url) as box:
+            for name in (trap, "a b;c"):
+                await box.start(["sleep", "1000"], process_id=name)
+            return complete(bash_script, "paddock", "attach", "", env=operator.env, cwd=tmp_path)
+
+    with operator.serving() as server:
+        assert set(asyncio.run(offered_ids(server.url))) == {r"\$\(\>ran\)", r"a\ b\;c"}
+    assert complete(bash_script, "paddock", "run", "--cwd", "$", cwd=tmp_path) == [r"\$\(\>ran\)"]
+    assert not (tmp_path / "ran").exists()
 
 
 SETTINGS = {

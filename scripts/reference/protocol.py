@@ -39,13 +39,13 @@ from scripts.reference.wire_type import bounds, describe, literal, number
 COMMON = {
     "argv": "The program and its arguments.",
     "chunk": "The bytes.",
-    "closed": "Whether nothing more can come.",
+    "closed": "Whether the process has exited and no further output can come.",
     "cols": "Columns of the window.",
     "cwd": "The working directory.",
     "env": "The whole environment.",
-    "exit_code": "The exit status, 128 + n for death by signal n; null while it is not known.",
-    "exited": "Whether the exit was seen.",
-    "follow_symlinks": "Whether links are followed; if false, none may be in the path. True by default.",
+    "exit_code": "The exit status, 128 + n for death by signal n; null while it is unknown.",
+    "exited": "Whether the process has exited.",
+    "follow_symlinks": "Whether to follow links; if false, no part of the path may be one. True by default.",
     "handle_id": "Which open file: the id that the client gave it.",
     "is_directory": "Whether it is a directory.",
     "is_file": "Whether it is a regular file.",
@@ -60,8 +60,8 @@ COMMON = {
     "processes": "Oldest first.",
     "rows": "Lines of the window.",
     "running": "Whether it has not ended.",
-    "sandbox": "The confinement that is wanted. One that restricts files is refused by this version.",
-    "sandbox_denied": "Whether a sandbox refused something; there is none yet.",
+    "sandbox": "What the operation may read and write; by default, whatever the server's user may.",
+    "sandbox_denied": "Whether its sandbox, as far as can be told, made it fail.",
     "seq": "The number of the event.",
     "server": "The server itself.",
     "session_id": "Which session.",
@@ -78,27 +78,27 @@ COMMON = {
 OPERATORS_SESSION = "Whose process: an operator, on the control socket, may name another session."
 
 INTRODUCTION = """\
-Messages are JSON-RPC 2.0 objects, of which the member `jsonrpc` is neither required nor sent. Over a
+Messages are JSON-RPC 2.0 objects. The server neither requires nor sends their member `jsonrpc`. Over a
 websocket one message is one text or binary frame, possibly fragmented; over a unix socket or stdio it is
-one line. A request has a string or a 64-bit integer as `id`; answers may come in another order than their
-requests. Batches are not understood.
+one line. A request has a string or a 64-bit integer as `id`. Answers may come in another order than their
+requests. The server does not understand batches.
 
-A connection begins with the request `initialize` and the notification `initialized`. Anything else before
-is refused with -32600; `initialized` before `initialize`, and an answer to a request that was never made,
-end the connection. A message that can't be read is answered with -32600 and the id -1.
+A connection begins with the request `initialize` and the notification `initialized`. The server refuses
+anything else before them with -32600. It ends a connection on which `initialized` precedes `initialize`, or
+on which an answer comes to a request that it never made. It answers a message that it can't read with
+-32600 and the id -1.
 
 Every shape here that is not marked as an *extension* is that of the reference protocol (Codex's
-`exec-server`); a client that does not ask for extensions in `initialize` gets no others. Unknown members
-of parameters are ignored, except in a permission profile. Parameters may also be an array of all fields
-that are not extensions, in order. A *path* is an absolute path or a `file:` URI, and answers use the form
-of the request; a name that is not UTF-8 is answered as a URI in any case. *base64* is standard base64
-with padding.
+`exec-server`). A client that does not ask for extensions in `initialize` gets no others. The server ignores
+unknown members of parameters, except in a permission profile. Parameters may also be an array of all fields
+that are not extensions, in order. A *path* is an absolute path or a `file:` URI. Answers use the form of
+the request, but a name that is not UTF-8 always comes as a URI. *base64* is standard base64 with padding.
 
-How requests are scheduled: ordinary ones run concurrently up to a bound and wait in order beyond it;
-*control* requests have a queue of their own. `process/wait` and `process/read` are parked while they wait for
-something to happen: they do not count, and too many of them are refused. A request about a process that is
-being started waits for it, or is queued behind the start. With `concurrent_requests = 1` everything runs in
-the order of arrival."""
+Ordinary requests run concurrently up to a bound, and wait in order beyond it; *control* requests have a
+queue of their own. While `process/wait` and `process/read` wait for something to happen, they are *parked*:
+they do not count towards the bound, but the server refuses too many of them. A request about a process that
+is being started waits for it, or stands in the queue behind the start. With `concurrent_requests = 1`
+everything runs in the order of arrival."""
 
 SERVER_REQUESTS_TEXT = """\
 *Extension*: the server sends these to clients that name them in `requests` of `initialize`. A question
@@ -106,7 +106,7 @@ belongs to the session and has an id of its own. On each connection it has a req
 not used before, and after a resume the server sends every open question again. It ignores an answer to a
 request that nobody waits for any more. An answer that is an error, or means nothing, closes the question.
 When somebody else has answered (`control/answer`), or the time for an answer is over, `question/closed` says
-so. [Questions](../explanation/questions.md) tells more."""
+so. [Questions](../explanation/questions.md) says more."""
 
 LIMITS_OF_SETTINGS = (
     "concurrent_requests",
@@ -151,18 +151,18 @@ def page() -> str:
         table(("method", "kind"), ((f"[{code(m.name)}]({anchor(m.name)})", _kinds(m)) for m in offered)),
         *map(_method, offered),
         "## Notifications",
-        "From the server; they have no id and are not answered.",
+        "The server sends these. They have no id, and need no answer.",
         *(_notification(name, kind, "") for name, kind in NOTIFICATIONS.items()),
         *(_notification(name, kind, _OPTIONAL) for name, kind in OPTIONAL_NOTIFICATIONS.items()),
         "## Requests of the server",
         SERVER_REQUESTS_TEXT,
         *map(_server_request, SERVER_REQUESTS.values()),
         "## Types",
-        "Structures that occur inside of others.",
+        "Structures inside other structures.",
         *(_section(code(name), kind) for name, kind in sorted(_nested(offered).items())),
         "## Errors",
-        "An error has a `code` and a `message` for people. One that has a name tells it to clients that "
-        "asked for extensions, in `data.name`, and what it is about beside it, such as `data.processId`.",
+        "An error has a `code` and a `message` for people. For clients that asked for extensions, an error "
+        "with a name also has that in `data.name`, and beside it what it is about, such as `data.processId`.",
         table(("code", "error", "name", "meaning"), _errors()),
         "## Limits",
         "Settings, with their defaults ([config.md](config.md)):",
@@ -170,13 +170,13 @@ def page() -> str:
         "Fixed:",
         table(("limit", "value", "meaning"), _fixed_limits()),
         "## Not offered",
-        "These methods of the reference protocol have their parameters checked and are answered with -32601: "
+        "Of these methods of the reference protocol, the server checks the parameters and answers -32601: "
         + ", ".join(code(method.name) for method in missing)
         + ".",
     )
 
 
-_OPTIONAL = "*Extension*: only sent to clients that name it in `initialize`."
+_OPTIONAL = "*Extension*: the server sends it only to clients that name it in `initialize`."
 
 
 def _kinds(method: Method) -> str:

@@ -145,6 +145,8 @@ SUBMODULE = (
     "git init -q ../lib; git -C ../lib commit -q --allow-empty -m x; git init -q .;"
     "git submodule -q add ../lib libs/sub; git commit -qm x"
 )
+BEHIND_LINK = "git init -q --separate-git-dir ../other/r .; ln -s ../other link; echo gitdir: link/r > .git"
+REPLACED_LINK = f"mkdir m; cp -r link/r m; {EVIL} > m/r/config; rm link; mv m link"
 WORKTREE = (
     "git init -q ../other; git -C ../other commit -q --allow-empty -m x; rmdir ../project;"
     "git -C ../other worktree add -q ../project"
@@ -203,6 +205,23 @@ TRAPS = [
         f"cd ../other; mv .git x; cp -r x .git; {EVIL} > .git/config",
         setup=WORKTREE,
         writable=(".",),
+    ),
+    Trap("link by which the repository is found", REPLACED_LINK, setup=BEHIND_LINK),
+    Trap(
+        "link by which the repository around the project is found",
+        REPLACED_LINK,
+        setup=f"{BEHIND_LINK}; echo gitdir: project/link/r > ../.git; rm .git",
+    ),
+    Trap(
+        "repository that a directory refers to",
+        f"{EVIL} > common/config",
+        setup="git init -q .; mv .git common; mkdir .git; mv common/HEAD .git;"
+        "echo ../common > .git/commondir",
+    ),
+    Trap(
+        "directory by which the repository is found and which the way leaves again",
+        f"mkdir -p a/b; cp -r r a/r; {EVIL} > a/r/config; rmdir d; ln -s a/b d",
+        setup="git init -q --separate-git-dir r .; mkdir d; echo gitdir: d/../r > .git",
     ),
     Trap(
         "pointer of a submodule",

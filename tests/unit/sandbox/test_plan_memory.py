@@ -42,7 +42,7 @@ PROFILE = ManagedProfile(
         )
     )
 )
-LOOKS_BELOW_WORKSPACE = 15
+LOOKS_BELOW_WORKSPACE = 16
 """Files that are looked at in a workspace with a repository: a start takes longer with each."""
 
 

@@ -95,14 +95,14 @@ class FileFacts:
         return known
 
     def gitdir(self, path: str) -> str | None:
-        """Return the directory that a `.git` file points to, absolute but with its links."""
+        """Return the directory that a `.git` file points to, absolute but with links and `..`."""
         first = self.lookups.ask(_first_line, path)
         if not first.startswith(b"gitdir:"):
             return None
         return _joined(parent(path), first.removeprefix(b"gitdir:").strip())
 
     def commondir(self, directory: str) -> str | None:
-        """Return the repository that a linked worktree belongs to, absolute but with its links."""
+        """Return the repository that a linked worktree belongs to, absolute but with links and `..`."""
         line = self.lookups.ask(_first_line, join(directory, "commondir")).rstrip()
         return _joined(directory, line)
 
@@ -229,10 +229,14 @@ def _is_open(directory: str) -> bool:
 
 
 def _joined(directory: str, written: bytes) -> str | None:
-    """Return the path written in a file; None if the text can't be a path."""
+    """Return the path written in a file; None if the text can't be a path.
+
+    Each `..` stays: what it leads to depends on the links before it, and the kernel follows those.
+    """
     if not written or b"\0" in written:
         return None
-    return clean(os.path.join(directory, os.fsdecode(written)))
+    names = os.path.join(directory, os.fsdecode(written)).split("/")
+    return "/" + "/".join(name for name in names if name not in ("", "."))
 
 
 def _first_line(path: str) -> bytes:

@@ -67,7 +67,7 @@ class Look(Protocol):
         ...
 
     def gitdir(self, path: str) -> str | None:
-        """Return the directory that a `.git` file points to; None if it is not such a file."""
+        """Return the directory that a `.git` file names, with links and `..`; None if it names none."""
         ...
 
     def commondir(self, directory: str) -> str | None:

@@ -80,17 +80,28 @@ def has_repository(directory: str, look: Look) -> bool:
 def linked_repository(
     pointer: str, table: AccessTable, look: Look, *, is_trusted: bool = True
 ) -> Iterator[Rule]:
-    """Yield rules for what a `.git` file points to, as in a linked worktree or a submodule.
+    """Yield rules for what a `.git` points to, as in a linked worktree or a submodule.
 
-    Unless it `is_trusted`, an earlier command may have written the file. So these rules only take access
-    away, and only from a repository: where the profile denies, or grants only reading, there is nothing to
-    protect, and paths behind links are left alone.
+    Usually it is a file, but a directory may point elsewhere too, by a `commondir` in it. Unless it
+    `is_trusted`, an earlier command may have written it. So these rules only take access away, and only from
+    a repository: where the profile denies, or grants only reading, there is nothing to protect, and paths
+    behind links are left alone. Raises ProfileRefused if the command could make it point elsewhere.
     """
-    directory = look.gitdir(pointer)
+    is_directory = look.at(pointer).kind is Kind.DIRECTORY
+    directory = pointer if is_directory else look.gitdir(pointer)
     if directory is None:
         return
-    for git_directory in (directory, look.commondir(directory)):
-        if git_directory is None:
+    real = look.at(directory).real
+    for git_directory, named_in in ((directory, look.at(pointer).real), (look.commondir(real), real)):
+        if git_directory in (None, pointer):
+            continue
+        if (left := _replaceable(git_directory, named_in, table, look)) is not None:
+            if is_trusted:
+                raise ProfileRefused(
+                    pointer,
+                    f"leads through {left}/.., and the command could replace {left} by a link",
+                    "write the path without `..`",
+                )
             continue
         fact = look.at(git_directory)
         if is_trusted:
@@ -98,8 +109,23 @@ def linked_repository(
         else:
             has_head = look.at(join(git_directory, HEAD)).kind is Kind.FILE
             is_protected = fact.kind is Kind.DIRECTORY and not fact.links and has_head
-        if is_protected and table.access_of(fact.real) is Access.WRITE:
+        # A link that the command could replace is refused with the rule, wherever it leads now.
+        decisive = (fact.real, *(link.path for link in fact.links))
+        if is_protected and any(table.access_of(path) is Access.WRITE for path in decisive):
             yield Rule(git_directory, Access.READ, f"{ORIGIN}, through {pointer}", is_metadata=True)
+
+
+def _replaceable(path: str, named_in: str, table: AccessTable, look: Look) -> str | None:
+    """Return a directory that a path enters and leaves by `..`, and that the command could replace by a link.
+
+    Returns None if there is none. What holds the file that names the path is protected with it.
+    """
+    names = path.split("/")
+    entered = ("/".join(names[:place]) for place, name in enumerate(names) if name == "..")
+    for directory in (look.at(each).real for each in entered):
+        if table.access_around(directory) is Access.WRITE and not is_within(named_in, directory):
+            return directory
+    return None
 
 
 def submodules(directory: str, table: AccessTable, look: Look, nesting: int = 0) -> Iterator[Rule]:
@@ -148,7 +174,7 @@ def _submodule(submodule: str, pointer: str, kind: Kind, table: AccessTable, loo
         yield _read_only(submodule)
         return
     yield _read_only(pointer)
-    if kind is Kind.FILE:
+    if not is_missing:
         yield from linked_repository(pointer, table, look)
 
 

@@ -98,7 +98,7 @@ class Protection:
     def _around(self, directory: str) -> Iterator[Rule]:
         """Yield rules for the writable parts of a repository that contains a writable directory."""
         pointer = join(directory, GIT)
-        if self._look.at(pointer).kind is Kind.FILE:
+        if self._look.at(pointer).kind is not Kind.MISSING:
             yield from linked_repository(pointer, self._table, self._look)
         yield from submodules(directory, self._table, self._look)
 
@@ -127,7 +127,7 @@ class Protection:
             yield Rule(path, Access.READ, ORIGIN, is_metadata=True)
 
     def _git(self, path: str, fact: PathFact, is_workspace: bool) -> Iterator[Rule]:
-        if not fact.links and fact.kind is Kind.FILE:
+        if not fact.links and fact.kind is not Kind.MISSING:
             is_trusted = is_workspace and self._is_owners(parent(path))
             if is_trusted or parent(path) not in self._temporary:
                 yield from linked_repository(path, self._table, self._look, is_trusted=is_trusted)

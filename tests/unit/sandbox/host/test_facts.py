@@ -87,7 +87,8 @@ def test_path_of_as_many_names_as_are_looked_at_is_like_any_other(tmp_path: Path
 @pytest.mark.parametrize(
     ("content", "directory"),
     [
-        ("gitdir: ../main/.git/worktrees/w\n", "main/.git/worktrees/w"),
+        ("gitdir: ../main/.git/worktrees/w\n", "w/../main/.git/worktrees/w"),
+        ("gitdir: .//link/../w\n", "w/link/../w"),
         ("gitdir: {tmp}/elsewhere", "elsewhere"),
         ("not a pointer", None),
     ],

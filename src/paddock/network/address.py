@@ -36,6 +36,8 @@ Range = IPv4Network | IPv6Network
 
 _METADATA: Final[tuple[Range, ...]] = (
     *(IPv4Network(f"{address}/32") for address in ("169.254.169.254", "169.254.170.2", "100.100.100.200")),
+    # The wire server of Azure, which gives a machine its settings and certificates, looks like a public one.
+    IPv4Network("168.63.129.16/32"),
     *(IPv6Network(f"{address}/128") for address in ("fd00:ec2::254", "fd20:ce::254", "fd00:42::42")),
 )
 

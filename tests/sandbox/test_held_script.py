@@ -20,10 +20,10 @@ def script_of(plan: Plan) -> Script:
     return Script(plan, (), (), (), False, b"", (), plan.limits, None, None)
 
 
-def plan_with(place: Path) -> Plan:
+def plan_with(path: Path) -> Plan:
     """A plan that needs a placeholder which is not in sight."""
-    places = (Placeholder(str(place), PlaceholderKind.FILE),)
-    return Plan((), places, (), NetworkMode.ENABLED, Limits(), "/", has_proc=True)
+    placeholders = (Placeholder(str(path), PlaceholderKind.FILE),)
+    return Plan((), placeholders, (), NetworkMode.ENABLED, Limits(), "/", has_proc=True)
 
 
 def test_script_that_is_not_used_leaves_nothing(janitor: Janitor, tmp_path: Path) -> None:

@@ -45,44 +45,52 @@ def other_janitor(runtime: Path) -> Iterator[Janitor]:
 
 
 def _directory(path: Path) -> LocatedPlaceholder:
-    (place,) = locate([Placeholder(str(path), PlaceholderKind.DIRECTORY)])
-    return place
+    (placeholder,) = locate([Placeholder(str(path), PlaceholderKind.DIRECTORY)])
+    return placeholder
 
 
 def _file(path: Path) -> LocatedPlaceholder:
-    (place,) = locate([Placeholder(str(path), PlaceholderKind.FILE)])
-    return place
+    (placeholder,) = locate([Placeholder(str(path), PlaceholderKind.FILE)])
+    return placeholder
 
 
-def _item(place: LocatedPlaceholder) -> bytes:
-    """A place as it is named to the helper and in journals."""
-    kind = "d" if place.kind is PlaceholderKind.DIRECTORY else "f"
-    return f"{kind}{place.device:x}:{place.inode:x}:".encode() + os.fsencode(place.path) + b"\0"
+def _item(placeholder: LocatedPlaceholder) -> bytes:
+    """A placeholder as it is named to the helper and in journals."""
+    kind = "d" if placeholder.kind is PlaceholderKind.DIRECTORY else "f"
+    return (
+        f"{kind}{placeholder.device:x}:{placeholder.inode:x}:".encode()
+        + os.fsencode(placeholder.path)
+        + b"\0"
+    )
 
 
 def test_places_are_there_while_held_and_gone_afterwards(janitor: Janitor, tmp_path: Path) -> None:
-    places = [_directory(tmp_path / ".git"), _file(tmp_path / "secret")]
-    janitor.hold(places)
+    placeholders = [_directory(tmp_path / ".git"), _file(tmp_path / "secret")]
+    janitor.hold(placeholders)
     assert (tmp_path / ".git").is_dir()
     assert (tmp_path / "secret").is_file()
-    janitor.release(places, was_killed=False)
+    janitor.release(placeholders, was_killed=False)
     assert list(tmp_path.iterdir()) == []
 
 
 def _socket(path: Path) -> LocatedPlaceholder:
-    (place,) = locate([Placeholder(str(path), PlaceholderKind.SOCKET)])
-    return place
+    (placeholder,) = locate([Placeholder(str(path), PlaceholderKind.SOCKET)])
+    return placeholder
 
 
 def test_sockets_come_and_go_with_the_git_beside_them(janitor: Janitor, tmp_path: Path) -> None:
-    places = [_directory(tmp_path / ".git"), _socket(tmp_path / "refs"), _socket(tmp_path / "commondir")]
-    janitor.hold(places)
-    janitor.hold(places)
+    placeholders = [
+        _directory(tmp_path / ".git"),
+        _socket(tmp_path / "refs"),
+        _socket(tmp_path / "commondir"),
+    ]
+    janitor.hold(placeholders)
+    janitor.hold(placeholders)
     assert (tmp_path / "refs").is_socket()
     assert FileFacts().at(str(tmp_path / "refs")).kind is Kind.MISSING
-    janitor.release(places, was_killed=False)
+    janitor.release(placeholders, was_killed=False)
     assert (tmp_path / "commondir").is_socket()
-    janitor.release(places, was_killed=False)
+    janitor.release(placeholders, was_killed=False)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -118,11 +126,11 @@ def test_sockets_that_killed_janitors_left_are_cleared_away(
 def test_places_go_though_somebody_has_changed_their_modes(
     janitor: Janitor, tmp_path: Path, mode: int
 ) -> None:
-    places = [_directory(tmp_path / ".git"), _socket(tmp_path / "refs"), _file(tmp_path / "secret")]
-    janitor.hold(places)
+    placeholders = [_directory(tmp_path / ".git"), _socket(tmp_path / "refs"), _file(tmp_path / "secret")]
+    janitor.hold(placeholders)
     for name in (".git", "refs", "secret"):
         (tmp_path / name).chmod(mode | 0o700 if name == ".git" else mode)
-    janitor.release(places, was_killed=False)
+    janitor.release(placeholders, was_killed=False)
     wait_until(lambda: not list(tmp_path.iterdir()))
 
 
@@ -144,14 +152,16 @@ def test_sockets_go_though_their_git_is_a_repository_when_the_janitors_were_kill
     second.close()
 
 
-def test_socket_that_was_left_without_a_place_of_git_makes_room(janitor: Janitor, tmp_path: Path) -> None:
+def test_socket_that_was_left_without_a_placeholder_of_git_makes_room(
+    janitor: Janitor, tmp_path: Path
+) -> None:
     (tmp_path / ".git").mkdir()
     os.mknod(tmp_path / "refs", stat.S_IFSOCK | 0o600)
     (tmp_path / "refs").chmod(0o1400)
-    place = _file(tmp_path / "refs")
-    janitor.hold([place])
+    placeholder = _file(tmp_path / "refs")
+    janitor.hold([placeholder])
     assert (tmp_path / "refs").is_file()
-    janitor.release([place], was_killed=False)
+    janitor.release([placeholder], was_killed=False)
     assert os.listdir(tmp_path) == [".git"]
 
 
@@ -166,50 +176,50 @@ def test_file_with_another_name_is_no_place(janitor: Janitor, tmp_path: Path) ->
     assert sorted(os.listdir(tmp_path)) == ["HEAD", "name"]
 
 
-def test_who_finds_a_place_is_told_what_it_is(janitor: Janitor, tmp_path: Path) -> None:
+def test_who_finds_a_placeholder_is_told_what_it_is(janitor: Janitor, tmp_path: Path) -> None:
     janitor.hold([_directory(tmp_path / ".git")])
     (note,) = (tmp_path / ".git").iterdir()
     assert "while a sandboxed command runs" in os.readlink(note)
 
 
-def test_place_stays_until_the_last_command_that_needs_it(janitor: Janitor, tmp_path: Path) -> None:
-    place = _directory(tmp_path / ".git")
-    janitor.hold([place])
-    janitor.hold([place])
-    janitor.release([place], was_killed=False)
+def test_placeholder_stays_until_the_last_command_that_needs_it(janitor: Janitor, tmp_path: Path) -> None:
+    placeholder = _directory(tmp_path / ".git")
+    janitor.hold([placeholder])
+    janitor.hold([placeholder])
+    janitor.release([placeholder], was_killed=False)
     assert (tmp_path / ".git").exists()
-    janitor.release([place], was_killed=False)
+    janitor.release([placeholder], was_killed=False)
     assert not (tmp_path / ".git").exists()
 
 
-def test_place_stays_until_the_last_launcher_that_needs_it(
+def test_placeholder_stays_until_the_last_launcher_that_needs_it(
     janitor: Janitor, other_janitor: Janitor, tmp_path: Path
 ) -> None:
-    place = _directory(tmp_path / ".git")
-    janitor.hold([place])
-    other_janitor.hold([place])
-    janitor.release([place], was_killed=False)
+    placeholder = _directory(tmp_path / ".git")
+    janitor.hold([placeholder])
+    other_janitor.hold([placeholder])
+    janitor.release([placeholder], was_killed=False)
     assert (tmp_path / ".git").exists()
-    other_janitor.release([place], was_killed=False)
+    other_janitor.release([placeholder], was_killed=False)
     assert not (tmp_path / ".git").exists()
 
 
-def test_place_of_another_command_counts_as_missing(janitor: Janitor, tmp_path: Path) -> None:
+def test_placeholder_of_another_command_counts_as_missing(janitor: Janitor, tmp_path: Path) -> None:
     janitor.hold([_directory(tmp_path / ".git"), _file(tmp_path / "secret")])
     for name in (".git", "secret"):
         assert FileFacts().at(str(tmp_path / name)).kind is Kind.MISSING
 
 
-def test_place_that_its_owner_has_removed_is_made_again_for_the_next(
+def test_placeholder_that_its_owner_has_removed_is_made_again_for_the_next(
     janitor: Janitor, tmp_path: Path
 ) -> None:
-    place = _directory(tmp_path / ".agents")
-    janitor.hold([place])
+    placeholder = _directory(tmp_path / ".agents")
+    janitor.hold([placeholder])
     (tmp_path / ".agents").rmdir()
-    janitor.hold([place])
-    janitor.release([place], was_killed=False)
+    janitor.hold([placeholder])
+    janitor.release([placeholder], was_killed=False)
     assert (tmp_path / ".agents").is_dir()
-    janitor.release([place], was_killed=False)
+    janitor.release([placeholder], was_killed=False)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -224,11 +234,11 @@ def test_what_is_really_there_is_never_held_nor_removed(
     assert not (tmp_path / ".aws").exists()
 
 
-def test_place_that_its_owner_begins_to_use_stays_his(janitor: Janitor, tmp_path: Path) -> None:
-    place = _directory(tmp_path / ".git")
-    janitor.hold([place])
+def test_placeholder_that_its_owner_begins_to_use_stays_his(janitor: Janitor, tmp_path: Path) -> None:
+    placeholder = _directory(tmp_path / ".git")
+    janitor.hold([placeholder])
     (tmp_path / ".git" / "HEAD").write_text("ref")
-    janitor.release([place], was_killed=False)
+    janitor.release([placeholder], was_killed=False)
     assert [path.name for path in (tmp_path / ".git").iterdir()] == ["HEAD"]
     assert FileFacts().at(str(tmp_path / ".git")).kind is Kind.DIRECTORY
 
@@ -264,15 +274,17 @@ def test_directory_of_the_same_mode_that_holds_something_is_no_place(
 
 
 def test_note_that_its_owner_has_replaced_is_not_removed(janitor: Janitor, tmp_path: Path) -> None:
-    place = _directory(tmp_path / ".git")
-    janitor.hold([place])
+    placeholder = _directory(tmp_path / ".git")
+    janitor.hold([placeholder])
     (tmp_path / ".git" / "PADDOCK").unlink()
     (tmp_path / ".git" / "PADDOCK").write_text("mine")
-    janitor.release([place], was_killed=False)
+    janitor.release([placeholder], was_killed=False)
     assert (tmp_path / ".git" / "PADDOCK").read_text() == "mine"
 
 
-def test_place_that_somebody_else_has_locked_is_not_waited_for(janitor: Janitor, tmp_path: Path) -> None:
+def test_placeholder_that_somebody_else_has_locked_is_not_waited_for(
+    janitor: Janitor, tmp_path: Path
+) -> None:
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws").chmod(0o1700)
     file = os.open(tmp_path / ".aws", os.O_RDONLY)
@@ -285,21 +297,21 @@ def test_place_that_somebody_else_has_locked_is_not_waited_for(janitor: Janitor,
 
 
 def test_many_that_somebody_has_locked_keep_nobody_else_waiting(janitor: Janitor, tmp_path: Path) -> None:
-    """A command makes what looks like places, and locks them; all launches of a server share the helper."""
+    """A command makes what looks like placeholders, and locks them; all launches share a helper."""
     janitor.hold([_file(tmp_path / "first")])
-    places = [_file(tmp_path / f"{number}") for number in range(50)]
+    placeholders = [_file(tmp_path / f"{number}") for number in range(50)]
     with contextlib.ExitStack() as opened:
-        for place in places:
-            file = os.open(place.path, os.O_RDONLY | os.O_CREAT, 0o400)
+        for placeholder in placeholders:
+            file = os.open(placeholder.path, os.O_RDONLY | os.O_CREAT, 0o400)
             opened.callback(os.close, file)
             os.fchmod(file, 0o1400)
             fcntl.flock(file, fcntl.LOCK_EX)
         before = _waits(janitor)
         with pytest.raises(PlaceholderTaken):
-            janitor.hold(places)
+            janitor.hold(placeholders)
         assert _waits(janitor) - before < 30
-    janitor.hold(places)
-    janitor.release(places, was_killed=False)
+    janitor.hold(placeholders)
+    janitor.release(placeholders, was_killed=False)
 
 
 def _waits(janitor: Janitor) -> int:
@@ -308,7 +320,7 @@ def _waits(janitor: Janitor) -> int:
     return int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
 
 
-def test_place_that_a_killed_janitor_left_is_not_forgotten_though_somebody_has_locked_it(
+def test_placeholder_that_a_killed_janitor_left_is_not_forgotten_though_somebody_has_locked_it(
     janitor: Janitor, other_janitor: Janitor, runtime: Path, tmp_path: Path
 ) -> None:
     left = _file(tmp_path / "left")
@@ -325,23 +337,23 @@ def test_place_that_a_killed_janitor_left_is_not_forgotten_though_somebody_has_l
         os.close(file)
 
 
-def test_place_that_nobody_needs_but_somebody_has_locked_is_cleared_away_later(
+def test_placeholder_that_nobody_needs_but_somebody_has_locked_is_cleared_away_later(
     janitor: Janitor, runtime: Path, tmp_path: Path
 ) -> None:
-    place = _directory(tmp_path / ".git")
-    janitor.hold([place])
-    (file,) = lock([place])
-    janitor.release([place], was_killed=False)
+    placeholder = _directory(tmp_path / ".git")
+    janitor.hold([placeholder])
+    (file,) = lock([placeholder])
+    janitor.release([placeholder], was_killed=False)
     assert (tmp_path / ".git").exists()
-    assert [path.read_bytes() for path in (runtime / JOURNALS).iterdir()] == [_item(place)]
+    assert [path.read_bytes() for path in (runtime / JOURNALS).iterdir()] == [_item(placeholder)]
     os.close(file)
     wait_until(lambda: not (tmp_path / ".git").exists())
 
 
-def test_place_of_a_killed_command_lingers_but_not_for_ever(janitor: Janitor, tmp_path: Path) -> None:
-    place = _directory(tmp_path / ".git")
-    janitor.hold([place])
-    janitor.release([place], was_killed=True)
+def test_placeholder_of_a_killed_command_lingers_but_not_for_ever(janitor: Janitor, tmp_path: Path) -> None:
+    placeholder = _directory(tmp_path / ".git")
+    janitor.hold([placeholder])
+    janitor.release([placeholder], was_killed=True)
     assert (tmp_path / ".git").exists()
     wait_until(lambda: not (tmp_path / ".git").exists())
 
@@ -352,8 +364,8 @@ def test_places_of_a_killed_launcher_are_cleared_away(tmp_path: Path, runtime: P
         "from pathlib import Path\n"
         "from paddock.sandbox.enforce.janitor import Janitor, locate\n"
         "from paddock.sandbox.host.placeholder import Placeholder, PlaceholderKind\n"
-        "place = Placeholder(sys.argv[1], PlaceholderKind.DIRECTORY)\n"
-        "Janitor(Path(sys.argv[2])).hold(locate([place]))\n"
+        "placeholder = Placeholder(sys.argv[1], PlaceholderKind.DIRECTORY)\n"
+        "Janitor(Path(sys.argv[2])).hold(locate([placeholder]))\n"
         "print('held', flush=True)\n"
         "time.sleep(60)\n"
     )
@@ -366,7 +378,7 @@ def test_places_of_a_killed_launcher_are_cleared_away(tmp_path: Path, runtime: P
     wait_until(lambda: not (tmp_path / ".git").exists())
 
 
-def test_place_that_a_crash_left_behind_is_taken_over(janitor: Janitor, tmp_path: Path) -> None:
+def test_placeholder_that_a_crash_left_behind_is_taken_over(janitor: Janitor, tmp_path: Path) -> None:
     left_behind = tmp_path / ".git"
     left_behind.mkdir(mode=0o1700)
     left_behind.chmod(0o1700)
@@ -375,29 +387,29 @@ def test_place_that_a_crash_left_behind_is_taken_over(janitor: Janitor, tmp_path
     wait_until(lambda: not left_behind.exists())
 
 
-def test_place_that_a_sandbox_has_locked_outlives_its_janitor(
+def test_placeholder_that_a_sandbox_has_locked_outlives_its_janitor(
     janitor: Janitor, other_janitor: Janitor, runtime: Path, tmp_path: Path
 ) -> None:
-    place = _directory(tmp_path / ".git")
-    janitor.hold([place])
-    (file,) = lock([place])
+    placeholder = _directory(tmp_path / ".git")
+    janitor.hold([placeholder])
+    (file,) = lock([placeholder])
     kill_janitors(runtime)
-    other_janitor.hold([place])
-    other_janitor.release([place], was_killed=False)
+    other_janitor.hold([placeholder])
+    other_janitor.release([placeholder], was_killed=False)
     other_janitor.close()
     wait_until(lambda: not janitors(runtime))
     assert (tmp_path / ".git").exists()
     os.close(file)
-    janitor.release([place], was_killed=False)
+    janitor.release([placeholder], was_killed=False)
     wait_until(lambda: not (tmp_path / ".git").exists())
 
 
-def test_place_that_is_gone_can_not_be_locked(tmp_path: Path) -> None:
+def test_placeholder_that_is_gone_can_not_be_locked(tmp_path: Path) -> None:
     with pytest.raises(PlaceholderTaken):
         lock([_directory(tmp_path / ".git")])
 
 
-def test_place_that_is_exchanged_while_it_is_locked_is_not_kept(
+def test_placeholder_that_is_exchanged_while_it_is_locked_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before the lock is there, anybody may remove it."""
@@ -445,8 +457,8 @@ def no_namespaces() -> Iterator[list[int]]:
         yield [file.fileno()] * 2
 
 
-def _begun(janitor: Janitor, places: list[LocatedPlaceholder], files: list[int]) -> Masking:
-    masking = janitor.begin_masking(places, files, waits=True)
+def _begun(janitor: Janitor, placeholders: list[LocatedPlaceholder], files: list[int]) -> Masking:
+    masking = janitor.begin_masking(placeholders, files, waits=True)
     assert masking is not None
     return masking
 
@@ -454,30 +466,30 @@ def _begun(janitor: Janitor, places: list[LocatedPlaceholder], files: list[int])
 def test_mask_that_can_not_be_mounted_is_told_and_nothing_is_held(
     janitor: Janitor, runtime: Path, tmp_path: Path, no_namespaces: list[int]
 ) -> None:
-    place = _directory(tmp_path / ".git")
+    placeholder = _directory(tmp_path / ".git")
     # It would have to be started.
-    assert janitor.begin_masking([place], no_namespaces) is None
+    assert janitor.begin_masking([placeholder], no_namespaces) is None
     with pytest.raises(NotMasked, match="Invalid argument"):
-        janitor.finish_masking(_begun(janitor, [place], no_namespaces))
+        janitor.finish_masking(_begun(janitor, [placeholder], no_namespaces))
     assert list(tmp_path.iterdir()) == []
-    janitor.undo_masking(_begun(janitor, [place], no_namespaces))
+    janitor.undo_masking(_begun(janitor, [placeholder], no_namespaces))
     assert list(tmp_path.iterdir()) == []
-    janitor.hold([place])
-    janitor.undo_masking(_begun(janitor, [place], no_namespaces))
+    janitor.hold([placeholder])
+    janitor.undo_masking(_begun(janitor, [placeholder], no_namespaces))
     assert (tmp_path / ".git").exists()
-    janitor.release([place], was_killed=False)
+    janitor.release([placeholder], was_killed=False)
     assert list(tmp_path.iterdir()) == []
     kill_janitors(runtime)
-    assert janitor.begin_masking([place], no_namespaces) is None
+    assert janitor.begin_masking([placeholder], no_namespaces) is None
 
 
-def test_nothing_is_masked_where_a_place_is_taken(
+def test_nothing_is_masked_where_a_placeholder_is_taken(
     janitor: Janitor, tmp_path: Path, no_namespaces: list[int]
 ) -> None:
     (tmp_path / ".git").mkdir()
-    places = [_directory(tmp_path / ".aws"), _directory(tmp_path / ".git")]
+    placeholders = [_directory(tmp_path / ".aws"), _directory(tmp_path / ".git")]
     with pytest.raises(PlaceholderTaken):
-        janitor.finish_masking(_begun(janitor, places, no_namespaces))
+        janitor.finish_masking(_begun(janitor, placeholders, no_namespaces))
     assert [path.name for path in tmp_path.iterdir()] == [".git"]
 
 
@@ -496,12 +508,12 @@ def test_masks_of_a_janitor_that_is_killed_meanwhile_are_not_counted_on(
 
 
 def test_who_does_not_wait_is_told_when_the_places_are_gone(janitor: Janitor, tmp_path: Path) -> None:
-    places = [_directory(tmp_path / ".git"), _file(tmp_path / "secret")]
-    assert janitor.begin_release(places, was_killed=False) is None
-    janitor.hold(places)
-    janitor.hold(places)
+    placeholders = [_directory(tmp_path / ".git"), _file(tmp_path / "secret")]
+    assert janitor.begin_release(placeholders, was_killed=False) is None
+    janitor.hold(placeholders)
+    janitor.hold(placeholders)
     for is_last in (False, True):
-        file = janitor.begin_release(places, was_killed=False)
+        file = janitor.begin_release(placeholders, was_killed=False)
         assert file is not None
         with os.fdopen(file, "rb") as gone:
             assert gone.read() == bytes(2)
@@ -511,10 +523,10 @@ def test_who_does_not_wait_is_told_when_the_places_are_gone(janitor: Janitor, tm
 def test_who_does_not_wait_is_told_when_the_janitor_is_gone(
     janitor: Janitor, runtime: Path, tmp_path: Path
 ) -> None:
-    place = _directory(tmp_path / ".git")
-    janitor.hold([place])
+    placeholder = _directory(tmp_path / ".git")
+    janitor.hold([placeholder])
     with janitors_stopped(runtime):
-        file = janitor.begin_release([place], was_killed=False)
+        file = janitor.begin_release([placeholder], was_killed=False)
         assert file is not None
         kill_janitors(runtime)
     with os.fdopen(file, "rb") as gone:
@@ -526,11 +538,11 @@ def test_who_does_not_wait_is_told_when_the_janitor_is_gone(
 def test_who_may_not_wait_does_not_wait_for_another_thread(
     janitor: Janitor, tmp_path: Path, no_namespaces: list[int]
 ) -> None:
-    place = _directory(tmp_path / ".git")
-    with janitor.holding([place]):
-        assert janitor.begin_release([place], was_killed=False) is None
-        assert janitor.begin_masking([place], no_namespaces) is None
-    janitor.release([place], was_killed=False)
+    placeholder = _directory(tmp_path / ".git")
+    with janitor.holding([placeholder]):
+        assert janitor.begin_release([placeholder], was_killed=False) is None
+        assert janitor.begin_masking([placeholder], no_namespaces) is None
+    janitor.release([placeholder], was_killed=False)
 
 
 def test_janitor_that_was_killed_is_replaced_by_one_that_knows_what_is_held(
@@ -547,10 +559,10 @@ def test_janitor_that_was_killed_is_replaced_by_one_that_knows_what_is_held(
 
 
 def test_places_are_made_while_the_launcher_does_something_else(janitor: Janitor, tmp_path: Path) -> None:
-    place = _directory(tmp_path / ".git")
-    with janitor.holding([place]):
+    placeholder = _directory(tmp_path / ".git")
+    with janitor.holding([placeholder]):
         wait_until((tmp_path / ".git").exists)
-    janitor.release([place], was_killed=False)
+    janitor.release([placeholder], was_killed=False)
     assert not (tmp_path / ".git").exists()
 
 
@@ -569,11 +581,11 @@ def test_nothing_is_held_if_the_launcher_fails_meanwhile(janitor: Janitor, tmp_p
 def test_places_are_held_though_the_janitor_is_killed_while_it_makes_them(
     janitor: Janitor, runtime: Path, tmp_path: Path
 ) -> None:
-    place = _directory(tmp_path / ".git")
-    with janitor.holding([place]):
+    placeholder = _directory(tmp_path / ".git")
+    with janitor.holding([placeholder]):
         kill_janitors(runtime)
     assert (tmp_path / ".git").exists()
-    janitor.release([place], was_killed=False)
+    janitor.release([placeholder], was_killed=False)
     wait_until(lambda: not list(tmp_path.iterdir()))
 
 
@@ -593,8 +605,8 @@ def test_what_killed_janitors_left_is_cleared_away_by_the_next_wherever_it_works
 def test_what_its_owner_has_begun_to_use_is_not_cleared_away_by_the_next(
     janitor: Janitor, other_janitor: Janitor, runtime: Path, tmp_path: Path
 ) -> None:
-    place = _directory(tmp_path / ".git")
-    janitor.hold([place])
+    placeholder = _directory(tmp_path / ".git")
+    janitor.hold([placeholder])
     kill_janitors(runtime)
     (tmp_path / ".git" / "HEAD").write_text("ref")
     other_janitor.hold([_directory(tmp_path / ".aws")])
@@ -608,24 +620,24 @@ def test_launchers_that_do_not_know_each_other_agree(
     janitor: Janitor, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:
     stranger = Janitor(tmp_path_factory.mktemp("another-runtime"))
-    place = _directory(tmp_path / ".git")
-    janitor.hold([place])
-    stranger.hold([place])
-    janitor.release([place], was_killed=False)
+    placeholder = _directory(tmp_path / ".git")
+    janitor.hold([placeholder])
+    stranger.hold([placeholder])
+    janitor.release([placeholder], was_killed=False)
     assert (tmp_path / ".git").exists()
-    stranger.release([place], was_killed=False)
+    stranger.release([placeholder], was_killed=False)
     stranger.close()
     wait_until(lambda: not (tmp_path / ".git").exists())
 
 
 def test_journal_names_only_what_may_be_there(janitor: Janitor, runtime: Path, tmp_path: Path) -> None:
-    place = _directory(tmp_path / ".git")
-    janitor.hold([place])
+    placeholder = _directory(tmp_path / ".git")
+    janitor.hold([placeholder])
     (journal,) = (runtime / JOURNALS).iterdir()
     for _ in range(3):
-        janitor.hold([place])
-        assert journal.read_bytes() == _item(place)
-    janitor.release([place] * 4, was_killed=False)
+        janitor.hold([placeholder])
+        assert journal.read_bytes() == _item(placeholder)
+    janitor.release([placeholder] * 4, was_killed=False)
     wait_until(lambda: journal.read_bytes() == b"")
     janitor.close()
     wait_until(lambda: not list((runtime / JOURNALS).iterdir()))
@@ -633,10 +645,10 @@ def test_journal_names_only_what_may_be_there(janitor: Janitor, runtime: Path, t
 
 def test_places_are_held_where_no_journal_can_be_written(tmp_path: Path) -> None:
     janitor = Janitor(tmp_path / "missing")
-    place = _directory(tmp_path / ".git")
-    janitor.hold([place])
+    placeholder = _directory(tmp_path / ".git")
+    janitor.hold([placeholder])
     assert (tmp_path / ".git").exists()
-    janitor.release([place], was_killed=False)
+    janitor.release([placeholder], was_killed=False)
     assert not (tmp_path / ".git").exists()
     janitor.close()
 
@@ -655,8 +667,8 @@ def test_more_places_than_can_be_open_are_refused_and_none_is_left(
 def test_more_places_than_fit_a_packet_are_held(janitor: Janitor, tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 200) / ("e" * 200)
     deep.mkdir(parents=True)
-    places = [_file(deep / f"{number:0200}") for number in range(200)]
-    janitor.hold(places)
+    placeholders = [_file(deep / f"{number:0200}") for number in range(200)]
+    janitor.hold(placeholders)
     assert len(list(deep.iterdir())) == 200
-    janitor.release(places, was_killed=False)
+    janitor.release(placeholders, was_killed=False)
     assert list(deep.iterdir()) == []

@@ -180,7 +180,7 @@ async def test_a_spare_whose_taker_is_gone_is_let_go_of_only_when_it_is_not_in_u
     seen: list[list[os.stat_result]] = []
 
     def begin_slowly(
-        self: Janitor, places: Any, namespaces: Sequence[int], *, waits: bool = False
+        self: Janitor, placeholders: Any, namespaces: Sequence[int], *, waits: bool = False
     ) -> Masking | None:
         if not waits:
             return None
@@ -189,7 +189,7 @@ async def test_a_spare_whose_taker_is_gone_is_let_go_of_only_when_it_is_not_in_u
         in_use.set()
         assert may_go_on.wait(30.0)
         seen.append([os.fstat(file) for file in files])
-        return begin(self, places, namespaces, waits=True)
+        return begin(self, placeholders, namespaces, waits=True)
 
     async with warm_server() as (server, client):
         await run(client, "/bin/true", sandbox=workspace_write(workspace))

@@ -1,8 +1,8 @@
-"""A launcher that has places made and removed again and again, so that a test can race with its janitor.
+"""A launcher that holds and releases placeholders again and again, so that a test can race with its janitor.
 
-    python -m tests.sandbox.place_rounds USER DIRECTORY PROJECT ROUNDS
+    python -m tests.sandbox.placeholder_rounds USER DIRECTORY PROJECT ROUNDS
 
-It imports what it needs, gives up root for good, and prints in how many rounds the places were held. The
+It imports what it needs, gives up root for good, and prints in how many rounds it held the placeholders. The
 directory is as for `launcher`.
 """
 
@@ -15,7 +15,7 @@ from paddock.sandbox.enforce.janitor import Janitor, PlaceholderTaken, locate
 from paddock.sandbox.host.placeholder import Placeholder, PlaceholderKind
 from tests.sandbox.launcher import become_user, use_copies
 
-PLACES = {
+PLACEHOLDERS = {
     ".git": PlaceholderKind.DIRECTORY,
     ".codex": PlaceholderKind.DIRECTORY,
     "secret": PlaceholderKind.FILE,
@@ -23,19 +23,19 @@ PLACES = {
 
 
 def run(user: int, directory: Path, project: str, rounds: int) -> int:
-    """Hold the places, as a launcher does for a command, and release them."""
+    """Hold the placeholders, as a launcher does for a command, and release them."""
     use_copies(directory)
     janitor = Janitor(become_user(user, directory))
-    wanted = [Placeholder(f"{project}/{name}", kind) for name, kind in PLACES.items()]
+    wanted = [Placeholder(f"{project}/{name}", kind) for name, kind in PLACEHOLDERS.items()]
     held = 0
     for _ in range(rounds):
         try:
-            places = locate(wanted)
-            janitor.hold(places)
+            placeholders = locate(wanted)
+            janitor.hold(placeholders)
         except PlaceholderTaken:
             continue
         held += 1
-        janitor.release(places, was_killed=False)
+        janitor.release(placeholders, was_killed=False)
     janitor.close()
     return held
 

@@ -21,7 +21,7 @@ from tests.sandbox.identity import ORDINARY, PYTHON, drop_to
 from tests.sandbox.launcher import Launcher, Outcome
 
 SUBMODULES = 150
-"""More than places ever had descriptors, and more than are left to bubblewrap."""
+"""More than placeholders ever had descriptors, and more than are left to bubblewrap."""
 
 ATTACK = """
 import contextlib, os, shutil, sys

@@ -1,4 +1,4 @@
-"""Places that launchers of one user have in common are hidden from every command, and taken before one can.
+"""Directories that a user's launchers have in common are hidden from every command, and taken before it can.
 
 And the temporary directory that a profile grants is that of the launcher, never one that somebody names.
 """
@@ -115,7 +115,7 @@ def usual(roomy: Path) -> Path:
     return roomy / f"shared/paddock-{os.geteuid()}"
 
 
-async def test_a_server_takes_every_place_before_it_serves(roomy: Path) -> None:
+async def test_a_server_takes_every_directory_before_it_serves(roomy: Path) -> None:
     async with session():
         for place in (roomy / "xdg" / "paddock", usual(roomy)):
             assert stat.S_IMODE(place.stat().st_mode) == 0o700
@@ -123,9 +123,9 @@ async def test_a_server_takes_every_place_before_it_serves(roomy: Path) -> None:
 
 async def test_no_command_of_a_server_sees_any_of_them(roomy: Path) -> None:
     wanted = sandbox(entry(ROOT, "read"), entry(SLASH_TMP, "write"))
-    places = [roomy / "own", roomy / "xdg" / "paddock", usual(roomy)]
+    directories = [roomy / "own", roomy / "xdg" / "paddock", usual(roomy)]
     async with session() as client:
-        for number, place in enumerate(places):
+        for number, place in enumerate(directories):
             await client.start(
                 f"p{number}", "/bin/sh", "-c", f"ls {place}/.; mv {place} {place}-x", sandbox=wanted
             )

@@ -1,4 +1,4 @@
-"""Places are made and removed in the directory that was planned, wherever its path leads meanwhile.
+"""Placeholders are made and removed in the directory that was planned, wherever its path leads meanwhile.
 
 Another command, whose project is further up, may exchange every directory on the way for a link or for
 another directory. What is outside of its project must neither get an entry by that nor lose one.
@@ -19,7 +19,7 @@ from paddock.sandbox.enforce.janitor import Janitor, PlaceholderTaken, locate, l
 from paddock.sandbox.host.placeholder import LocatedPlaceholder, Placeholder, PlaceholderKind
 from tests.sandbox.helper_process import kill_janitors, wait_until
 from tests.sandbox.identity import each_user
-from tests.sandbox.place_rounds import PLACES
+from tests.sandbox.placeholder_rounds import PLACEHOLDERS
 from tests.sandbox.storm import janitors
 from tests.unit.fs.swapper import swapping
 
@@ -66,13 +66,13 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-def _places(project: Path) -> list[LocatedPlaceholder]:
-    return locate([Placeholder(str(project / name), kind) for name, kind in PLACES.items()])
+def _placeholders(project: Path) -> list[LocatedPlaceholder]:
+    return locate([Placeholder(str(project / name), kind) for name, kind in PLACEHOLDERS.items()])
 
 
-def _make_placelike(victim: Path) -> None:
-    """What a janitor would take for places, if it came along."""
-    for name, kind in PLACES.items():
+def _make_like_placeholders(victim: Path) -> None:
+    """What a janitor would take for placeholders, if it came along."""
+    for name, kind in PLACEHOLDERS.items():
         if kind is PlaceholderKind.FILE:
             (victim / name).touch()
             (victim / name).chmod(0o1400)
@@ -89,10 +89,10 @@ def _names(directory: Path) -> list[str]:
 def test_nothing_is_made_where_the_path_has_come_to_lead(
     lead_astray: Callable[[Scene], None], scene: Scene, janitor: Janitor
 ) -> None:
-    places = _places(scene.project)
+    placeholders = _placeholders(scene.project)
     lead_astray(scene)
     with pytest.raises(PlaceholderTaken):
-        janitor.hold(places)
+        janitor.hold(placeholders)
     assert _names(scene.victim) == []
     assert _names(scene.moved_project) == []
 
@@ -100,48 +100,48 @@ def test_nothing_is_made_where_the_path_has_come_to_lead(
 def test_project_behind_a_link_is_not_located(scene: Scene) -> None:
     scene.lead_outside()
     with pytest.raises(PlaceholderTaken):
-        _places(scene.project)
+        _placeholders(scene.project)
 
 
 @astray
-def test_place_is_removed_where_it_was_made_and_nothing_elsewhere(
+def test_placeholder_is_removed_where_it_was_made_and_nothing_elsewhere(
     lead_astray: Callable[[Scene], None], scene: Scene, janitor: Janitor
 ) -> None:
-    _make_placelike(scene.victim)
-    places = _places(scene.project)
-    janitor.hold(places)
-    assert _names(scene.project) == sorted(PLACES)
+    _make_like_placeholders(scene.victim)
+    placeholders = _placeholders(scene.project)
+    janitor.hold(placeholders)
+    assert _names(scene.project) == sorted(PLACEHOLDERS)
     lead_astray(scene)
-    janitor.release(places, was_killed=False)
+    janitor.release(placeholders, was_killed=False)
     assert _names(scene.moved_project) == []
-    assert _names(scene.victim) == sorted(PLACES)
+    assert _names(scene.victim) == sorted(PLACEHOLDERS)
 
 
 @astray
-def test_place_is_not_locked_where_the_path_has_come_to_lead(
+def test_placeholder_is_not_locked_where_the_path_has_come_to_lead(
     lead_astray: Callable[[Scene], None], scene: Scene, janitor: Janitor
 ) -> None:
-    _make_placelike(scene.victim)
-    places = _places(scene.project)
-    janitor.hold(places)
-    for file in lock(places):
+    _make_like_placeholders(scene.victim)
+    placeholders = _placeholders(scene.project)
+    janitor.hold(placeholders)
+    for file in lock(placeholders):
         os.close(file)
     lead_astray(scene)
     with pytest.raises(PlaceholderTaken):
-        lock(places)
+        lock(placeholders)
 
 
 @astray
-def test_place_of_the_new_directory_stays_when_that_of_the_old_is_released(
+def test_placeholder_of_the_new_directory_stays_when_that_of_the_old_is_released(
     lead_astray: Callable[[Scene], None], scene: Scene, janitor: Janitor
 ) -> None:
-    old = _places(scene.project)
+    old = _placeholders(scene.project)
     janitor.hold(old)
     lead_astray(scene)
-    new = _places(scene.victim)
+    new = _placeholders(scene.victim)
     janitor.hold(new)
     janitor.release(old, was_killed=False)
-    assert _names(scene.victim) == sorted(PLACES)
+    assert _names(scene.victim) == sorted(PLACEHOLDERS)
     janitor.release(new, was_killed=False)
     assert _names(scene.victim) == []
 
@@ -150,18 +150,18 @@ def test_place_of_the_new_directory_stays_when_that_of_the_old_is_released(
 def test_what_a_killed_janitor_left_is_not_cleared_away_elsewhere(
     lead_astray: Callable[[Scene], None], scene: Scene, janitor: Janitor, runtime: Path, tmp_path: Path
 ) -> None:
-    _make_placelike(scene.victim)
-    janitor.hold(_places(scene.project))
+    _make_like_placeholders(scene.victim)
+    janitor.hold(_placeholders(scene.project))
     kill_janitors(runtime)
     lead_astray(scene)
     _let_another_sweep(runtime, tmp_path)
-    assert _names(scene.victim) == sorted(PLACES)
+    assert _names(scene.victim) == sorted(PLACEHOLDERS)
 
 
 def test_what_a_killed_janitor_left_is_cleared_away_where_it_is(
     scene: Scene, janitor: Janitor, runtime: Path, tmp_path: Path
 ) -> None:
-    janitor.hold(_places(scene.project))
+    janitor.hold(_placeholders(scene.project))
     kill_janitors(runtime)
     _let_another_sweep(runtime, tmp_path)
     assert _names(scene.project) == []
@@ -170,20 +170,20 @@ def test_what_a_killed_janitor_left_is_cleared_away_where_it_is(
 def test_journals_of_a_directory_that_others_may_write_are_not_believed(
     scene: Scene, janitor: Janitor, runtime: Path, tmp_path: Path
 ) -> None:
-    janitor.hold(_places(scene.project))
+    janitor.hold(_placeholders(scene.project))
     kill_janitors(runtime)
     (journals,) = runtime.iterdir()
     journals.chmod(0o777)
     _let_another_sweep(runtime, tmp_path)
-    assert _names(scene.project) == sorted(PLACES)
+    assert _names(scene.project) == sorted(PLACEHOLDERS)
 
 
 def _let_another_sweep(runtime: Path, elsewhere: Path) -> None:
     """Start another janitor, which clears away what was left, and wait for its end."""
     other = Janitor(runtime)
-    places = locate([Placeholder(str(elsewhere / "trial"), PlaceholderKind.DIRECTORY)])
-    other.hold(places)
-    other.release(places, was_killed=False)
+    placeholders = locate([Placeholder(str(elsewhere / "trial"), PlaceholderKind.DIRECTORY)])
+    other.hold(placeholders)
+    other.release(placeholders, was_killed=False)
     other.close()
     wait_until(lambda: not janitors(runtime))
 
@@ -213,4 +213,6 @@ def test_command_further_up_that_swaps_directories_reaches_nothing_outside(user:
 
 def _rounds(user: int, directory: Path, project: Path) -> int:
     arguments = [str(user), str(directory), str(project), str(ROUNDS)]
-    return int(subprocess.check_output([sys.executable, "-m", "tests.sandbox.place_rounds", *arguments]))
+    return int(
+        subprocess.check_output([sys.executable, "-m", "tests.sandbox.placeholder_rounds", *arguments])
+    )

@@ -21,7 +21,7 @@ def add_rules_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         action="append",
         default=[],
-        help="a file of rules, in place of those of the system and the user; may be repeated",
+        help="rules, or a directory of them, in place of those of the system and the user; may be repeated",
     )
     parser.add_argument(
         "--trust-project",
@@ -39,13 +39,14 @@ def chosen_policy(arguments: argparse.Namespace) -> Policy:
     Raises RulesFileError for a broken file that was named. Reports a broken file of a layer on stderr, and
     applies the others.
     """
+    from paddock.cli.run_rules import files_in
     from paddock.rules.layer import standard_layers
     from paddock.rules.loader import load_layers, load_sound_policy
 
     if arguments.rules:
         if arguments.trust_project:
             arguments.usage_error("--trust-project goes without --rules")
-        return load_sound_policy(arguments.rules)
+        return load_sound_policy(files_in(arguments.rules))
     policy = load_layers(standard_layers(arguments.trust_project))
     for problem in policy.problems:
         tell(f"not in force: {problem}")

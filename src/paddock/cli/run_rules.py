@@ -49,6 +49,11 @@ def rule_files(paths: Sequence[Path]) -> list[Path]:
     No command that this process confines may put another there.
     """
     obey(*paths)
+    return files_in(paths)
+
+
+def files_in(paths: Sequence[Path]) -> list[Path]:
+    """Return the files that are named, and those in the directories that are."""
     return [file for path in paths for file in _files(path)]
 
 

@@ -39,6 +39,16 @@ def test_check_judges_by_the_rules_of_the_user(capsys: pytest.CaptureFixture[str
     ]
 
 
+def test_a_directory_of_rules_means_all_files_in_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.rules").write_text('prefix_rule(["make"])')
+    (tmp_path / "b.rules").write_text('prefix_rule(["make", "install"], "prompt")')
+    (tmp_path / "notes").write_text("prefix_rule(")
+    assert main(["rules", "check", "--rules", str(tmp_path), "--", "make", "install"]) == 0
+    assert json.loads(capsys.readouterr().out)["decision"] == "prompt"
+
+
 @pytest.mark.usefixtures("user_rules")
 def test_the_rules_of_a_project_count_only_when_it_is_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

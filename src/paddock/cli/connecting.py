@@ -25,7 +25,9 @@ async def connecting(arguments: argparse.Namespace, url: str | None, client_name
     from paddock.client.connect import connect
 
     if url == OWN_SERVER:
-        url = url_of_environment() or await own_server_url(None, client_name)
+        from paddock.cli.survey import BY_URL
+
+        url = url_of_environment() or await own_server_url(None, client_name, BY_URL)
     if url is None:
         from paddock.cli.embedded_server import embedded_server
 
@@ -37,14 +39,15 @@ async def connecting(arguments: argparse.Namespace, url: str | None, client_name
         yield box
 
 
-async def own_server_url(server: str | None, client_name: str) -> str:
+async def own_server_url(server: str | None, client_name: str, choosing: str | None = None) -> str:
     """Return where a server of this user can be reached: over its control socket, which asks for no token.
 
-    Without `server`, a pid or path, it is the only one. Raises SelectionError.
+    Without `server`, a pid or path, it is the only one. `choosing` says how the user can name one; by default
+    with --server. Raises SelectionError.
     """
-    from paddock.cli.survey import lasting_server
+    from paddock.cli.survey import BY_OPTION, lasting_server
 
-    return f"unix://{await lasting_server(server, client_name)}"
+    return f"unix://{await lasting_server(server, client_name, choosing or BY_OPTION)}"
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ import contextlib
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct, field
 
@@ -139,10 +140,15 @@ async def reached(
         yield candidate, control.process(candidate.session.session_id, candidate.process.process_id)
 
 
-async def lasting_server(server: str | None, client_name: str) -> Path:
+BY_OPTION: Final = "choose one with --server"
+BY_URL: Final = f"name one by its URL, or in ${URL_VARIABLE}"
+"""How users choose among their servers."""
+
+
+async def lasting_server(server: str | None, client_name: str, choosing: str = BY_OPTION) -> Path:
     """Return the control socket of the only server of the user that outlives its client, or of the named one.
 
-    Raises SelectionError.
+    `choosing` says how the user can name one. Raises SelectionError.
     """
     found = await survey(server, client_name)
     found.warn()
@@ -157,7 +163,7 @@ async def lasting_server(server: str | None, client_name: str) -> Path:
         )
     if len(choice) > 1:
         names = [f"{answer.status.server.pid} ({answer.status.server.url})" for answer in choice]
-        raise SelectionError("several servers are running; choose one with --server", names)
+        raise SelectionError(f"several servers are running; {choosing}", names)
     control = choice[0].control
     assert isinstance(control, Path), "only the servers of this user were asked"
     return control

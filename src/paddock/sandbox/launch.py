@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     ExecutionPolicy = Callable[[Plan], ExecPolicy]
     """Gives who decides on the executions of a command, once it is known what confines it."""
 
-NO_BUBBLEWRAP: Final = Problem("bubblewrap", "no usable bubblewrap was found", "install bubblewrap")
+NO_BUBBLEWRAP: Final = Problem("bubblewrap", "none that is usable was found", "install it")
 
 
 class Sandbox:
@@ -441,7 +441,7 @@ class Sandbox:
         host = self._host
         if host.bwrap is None or probe.enforcement(host) is None:
             problem = host.problems[0] if host.problems else NO_BUBBLEWRAP
-            raise SandboxUnavailable(problem.detail, problem.remedy)
+            raise SandboxUnavailable(f"{problem.name}: {problem.detail}", problem.remedy)
         return host.bwrap
 
     def _groups(self, script: Script) -> Groups | None:

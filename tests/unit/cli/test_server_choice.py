@@ -128,7 +128,10 @@ def test_the_only_server_is_found_without_a_name_and_two_are_not_guessed_between
         with operator.serving():
             status, _, problem = paddock(operator, "run", "--server", "--", "true")
             assert status == 125
-            assert "several servers are running" in problem
+            assert "several servers are running; choose one with --server: " in problem
+            status, _, problem = paddock(operator, "cat", f":{tmp_path}/file")
+            assert status == 1
+            assert "several servers are running; name one by its URL, or in $PADDOCK_URL: " in problem
 
 
 def test_the_token_of_the_environment_is_shown_to_its_server_alone(monkeypatch: pytest.MonkeyPatch) -> None:

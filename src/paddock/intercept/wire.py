@@ -104,7 +104,7 @@ def read_request(message: bytes) -> ExecRequest:
     try:
         "".join(texts).encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
-        raise WireError("a text is not what any bytes stand for") from error
+        raise WireError("a text that stands for no bytes") from error
     return request
 
 

@@ -197,7 +197,7 @@ class FileWorkers:
                 self._host_mounts = MountChanges()
             return self._host_mounts.count()
         except OSError as error:
-            raise SandboxUnenforceable(f"the mounts of the host can't be told: {error.strerror}") from error
+            raise SandboxUnenforceable(f"can't find out the mounts of the host: {error.strerror}") from error
 
     async def _taken(self, confinement: Confinement, client: int) -> _Worker | None:
         """Return a worker that the client uses from now on; None if it uses its share.

@@ -39,7 +39,7 @@ def wrapped(command: Command, shell: str) -> Command:
     if os.path.basename(program) not in NAMES:
         raise SandboxUnavailable(
             f"only what Bash executes can be intercepted here (wrapper), and {program!r} is not Bash",
-            "start bash, or do not intercept; paddock doctor tells why",
+            "start bash, or do not intercept; `paddock doctor` says why",
         )
     return replace(
         command,

@@ -94,7 +94,9 @@ def limited(profile: Profile, limits: Limits | None) -> Profile:
         return profile
     match profile:
         case ExternalProfile():
-            raise InvalidProfile("sandbox", "whoever else enforces it does not know the limits")
+            raise InvalidProfile(
+                "sandbox", "something outside Paddock enforces it, and does not know the limits"
+            )
         case DisabledProfile():
             profile = ManagedProfile(file_system=UnrestrictedFileSystem(), network=NetworkMode.ENABLED)
     given = {name: value for name, value in structs.asdict(limits).items() if value is not None}

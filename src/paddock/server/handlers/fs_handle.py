@@ -152,7 +152,9 @@ async def _closed(closing: asyncio.Task[RequestError | None]) -> Empty | Then:
     # The request that waits for the close may be cancelled; the close is not.
     await asyncio.wait([closing])
     if closing.cancelled():
-        raise OperationFailed("the server ended while the file was closed; what became of it is not known")
+        raise OperationFailed(
+            "the server ended while it closed the file; whether the file is in its place is unknown"
+        )
     error = closing.result()
     return EMPTY if error is None else Then(error, lambda: None)
 

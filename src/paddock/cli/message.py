@@ -45,16 +45,21 @@ def failed(problem: str, verb: str, status: int = exit_status.OWN_FAILURE) -> in
 
 
 def error_text(error: PaddockError | ValueError) -> str:
-    """Say what went wrong, and where the address is from if the user did not give it just now.
+    """Say what went wrong, where the address is from if the user did not give it just now, and where a token
+    goes if the server wants another.
 
     The user wrote options, and has never heard of the parameter of a request that a server refuses.
     """
-    from paddock.cli.server_choice import URL_VARIABLE, url_of_environment
-    from paddock.errors import ConnectError, InvalidParams
+    from http import HTTPStatus
 
-    if isinstance(error, ConnectError) and error.address == url_of_environment():
-        return f"{error} (the address is that of {URL_VARIABLE})"
+    from paddock.cli.server_choice import TOKEN_VARIABLE, URL_VARIABLE, url_of_environment
+    from paddock.errors import ConnectError, HandshakeRefused, InvalidParams
+
     text = str(error)
+    if isinstance(error, HandshakeRefused) and error.status == HTTPStatus.UNAUTHORIZED:
+        text += f"; give the server's token with --token-file or in ${TOKEN_VARIABLE}"
+    if isinstance(error, ConnectError) and error.address == url_of_environment():
+        return f"{text} (the address is that of {URL_VARIABLE})"
     parameter, colon, problem = text.partition(": ")
     is_located = colon and parameter.startswith("params.") and isinstance(error, InvalidParams)
     return problem if is_located else text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paddock.cli.message import error_text, line
-from paddock.errors import InvalidParams, PaddockError
+from paddock.errors import HandshakeRefused, InvalidParams, PaddockError
 
 
 def test_a_message_keeps_its_lines_and_nothing_else_that_a_terminal_obeys() -> None:
@@ -16,3 +16,9 @@ def test_the_parameter_of_a_request_is_not_named_to_somebody_who_wrote_an_option
     assert error_text(refused) == "profile dve: there is no profile of this name"
     assert error_text(InvalidParams("a profile: is too large")) == "a profile: is too large"
     assert error_text(PaddockError("params.x: in a file")) == "params.x: in a file"
+
+
+def test_somebody_without_the_token_learns_where_it_goes() -> None:
+    told = error_text(HandshakeRefused("ws://h:1", 401, "missing websocket bearer token"))
+    assert told.endswith("bearer token; give the server's token with --token-file or in $PADDOCK_TOKEN")
+    assert "$PADDOCK_TOKEN" not in error_text(HandshakeRefused("ws://h:1", 403, ""))

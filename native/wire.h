@@ -26,6 +26,7 @@ enum record_kind { RECORD_READY = 1, RECORD_SPAWNED = 2, RECORD_EXITED = 3 };
 enum spawn_flag {
     SPAWN_TERMINAL = 1,
     SPAWN_SHIELDED = 2, /* starts with every signal blocked or ignored, so that a launcher survives the signals for its command */
+    SPAWN_WITHOUT_LINKS = 4, /* a link on the way to the working directory is an error */
 };
 
 /* The step of a spawn that failed. */

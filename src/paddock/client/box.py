@@ -155,6 +155,7 @@ class Box:
         sandbox: SandboxLike | None = None,
         limits: Limits | None = None,
         intercept: InterceptParams | None = None,
+        cwd_without_links: bool = False,
     ) -> Process:
         """Start a program; no shell is involved.
 
@@ -168,7 +169,8 @@ class Box:
         ":workspace", "network": "loopback"}`, or a `Sandbox`, which names its workspace; by default the
         workspace is `cwd`. `limits` bound the resources it uses, with or without a sandbox. With `intercept`,
         rules decide on each program that it executes in its sandbox, and the server asks the client about
-        those that the rules leave open (`on_request` of `connect`).
+        those that the rules leave open (`on_request` of `connect`). With `cwd_without_links`, which is for a
+        program without a sandbox, nothing starts if there is a link on the way to `cwd`.
 
         Returns once the program runs, or raises: SpawnError, with an errno, when it can't be started,
         ProcessExists, TooManyProcesses, ExecForbidden; CapabilityMissing and TypeError or ValueError before
@@ -196,6 +198,7 @@ class Box:
             idempotency_key=self._idempotency_key(idempotency_key),
             sandbox=with_limits(sandbox, limits),
             intercept=intercept,
+            cwd_without_links=cwd_without_links,
         )
         return await self._started(
             params, is_idempotent=idempotency_key is not None, is_unique=process_id is None
@@ -210,6 +213,7 @@ class Box:
         arg0: str | None = None,
         stdin: bool = False,
         tty: bool | TerminalSize = False,
+        cwd_without_links: bool = False,
     ) -> Process:
         """Start exactly this, without a sandbox: the server adds no variable and applies no policy.
 
@@ -227,6 +231,7 @@ class Box:
             stdin=stdin,
             tty=tty,
             idempotency_key=self._idempotency_key(None),
+            cwd_without_links=cwd_without_links,
         )
         return await self._started(params, is_idempotent=False, is_unique=True)
 

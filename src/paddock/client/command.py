@@ -85,6 +85,7 @@ def start_params(
     idempotency_key: str | None,
     sandbox: SandboxLike | None = None,
     intercept: InterceptParams | None = None,
+    cwd_without_links: bool = False,
 ) -> StartParams:
     """Build the parameters of a start. Raises TypeError, ValueError or CapabilityMissing."""
     _check_terminal(environment, tty)
@@ -94,6 +95,8 @@ def start_params(
         require(environment, "startIdempotency", "start a process once per idempotency key")
     if intercept is not None:
         require(environment, "execInterception", "decide on what a process executes")
+    if cwd_without_links:
+        require(environment, "cwdWithoutLinks", "refuse links on the way to the working directory")
     directory = _cwd_uri(environment, cwd)
     return StartParams(
         process_id=process_id,
@@ -109,6 +112,7 @@ def start_params(
         idempotency_key=idempotency_key,
         sandbox=None if sandbox is None else sandbox_context(environment, sandbox, directory),
         intercept=intercept,
+        cwd_without_links=cwd_without_links,
     )
 
 
@@ -123,9 +127,12 @@ def prepared_params(
     stdin: bool,
     tty: bool | TerminalSize,
     idempotency_key: str | None,
+    cwd_without_links: bool = False,
 ) -> StartParams:
     """Build the parameters of a start that is spawned as it stands. Raises as `start_params` does."""
     require(environment, "preparedExec", "start what a caller has prepared")
+    if cwd_without_links:
+        require(environment, "cwdWithoutLinks", "refuse links on the way to the working directory")
     _check_terminal(environment, tty)
     spawn = PreparedSpawn(argv=checked_argv(argv), cwd=wire_path(environment, cwd), env=dict(env), arg0=arg0)
     return StartParams(
@@ -135,6 +142,7 @@ def prepared_params(
         io=_io(tty),
         pipe_stdin=stdin and not tty,
         idempotency_key=idempotency_key,
+        cwd_without_links=cwd_without_links,
     )
 
 

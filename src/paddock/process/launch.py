@@ -37,6 +37,8 @@ class LaunchSpec(Struct, frozen=True):
     """Descriptors besides the standard ones, as in `SpawnRequest`. The caller keeps them."""
     is_shielded: bool = False
     """As in `SpawnRequest`."""
+    cwd_without_links: bool = False
+    """As in `SpawnRequest`."""
 
 
 class Starter(Protocol):
@@ -122,6 +124,7 @@ async def launch(
                 is_terminal=spec.terminal is not None,
                 inherited=spec.inherited,
                 is_shielded=spec.is_shielded,
+                cwd_without_links=spec.cwd_without_links,
             ),
             ending.exited,
         )

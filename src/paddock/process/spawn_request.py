@@ -21,6 +21,7 @@ from paddock.errors import SpawnError
 _SPAWN: Final = struct.Struct("<QIIIII")  # token, flags, limits, arguments, variables, inherited
 _SPAWN_TERMINAL: Final = 1
 _SPAWN_SHIELDED: Final = 2
+_SPAWN_WITHOUT_LINKS: Final = 4
 _LIMIT: Final = struct.Struct("<IIQQ")  # resource, padding, soft, hard
 _PAYLOAD_LIMIT_BYTES: Final = 8 << 20
 
@@ -55,6 +56,8 @@ class SpawnRequest(Struct, frozen=True):
     A shielded program starts with every signal blocked, or ignored where it would wait in a queue:
     it is a launcher that shares its group with its command, and must not die of a signal that the
     command survives.
+
+    With `cwd_without_links` the start fails if there is a symbolic link on the way to `cwd`.
     """
 
     program: str
@@ -66,6 +69,7 @@ class SpawnRequest(Struct, frozen=True):
     rlimits: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     inherited: tuple[int, ...] = ()
     is_shielded: bool = False
+    cwd_without_links: bool = False
 
 
 def spawn_payload(token: int, request: SpawnRequest) -> bytes:
@@ -73,6 +77,7 @@ def spawn_payload(token: int, request: SpawnRequest) -> bytes:
     strings = encoded_strings(request.program, request.argv, request.cwd, request.env)
     flags = _SPAWN_TERMINAL if request.is_terminal else 0
     flags |= _SPAWN_SHIELDED if request.is_shielded else 0
+    flags |= _SPAWN_WITHOUT_LINKS if request.cwd_without_links else 0
     payload = b"".join(
         (
             _SPAWN.pack(

@@ -136,7 +136,7 @@ class StartParams(Params, frozen=True, kw_only=True):
     """
 
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset(
-        {"io", "prepared", "idempotency_key", "keep_alive", "intercept"}
+        {"io", "prepared", "idempotency_key", "keep_alive", "intercept", "cwd_without_links"}
     )
 
     process_id: Name
@@ -179,6 +179,9 @@ class StartParams(Params, frozen=True, kw_only=True):
     intercept: InterceptParams | None = None
     """Rules that decide on each program that it executes; the client answers what they leave open. Only for a
     process in a sandbox."""
+    cwd_without_links: bool = False
+    """Whether nothing starts if there is a symbolic link on the way to `cwd`, also one that somebody has just
+    put there. Only for a process without a sandbox, which looks at its directory itself."""
 
     def __post_init__(self) -> None:
         if self.prepared is None:

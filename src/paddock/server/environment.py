@@ -54,6 +54,7 @@ EXTENSION_CAPABILITIES = (
     "processTerminateGraceful",
     "processIo",
     "startIdempotency",
+    "cwdWithoutLinks",
     "keepAlive",
     "outputGaps",
     "orderedWrites",

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from paddock.process.spawn_request import SpawnStage
 from paddock.process.spawner import ExitReport, Spawner
@@ -167,6 +168,22 @@ async def test_bad_working_directory_is_told_apart_from_a_bad_program(spawner: S
     for cwd, number in (("/nonexistent", errno.ENOENT), ("/etc/passwd", errno.ENOTDIR), ("", errno.ENOENT)):
         request = request_for("/bin/true", fds=(null,) * 3, cwd=cwd)
         assert await failure_of(spawner, request) == (SpawnStage.CWD, number)
+
+
+async def test_directory_behind_a_link_is_entered_unless_it_must_be_without(
+    spawner: Spawner, null: int, tmp_path: Path
+) -> None:
+    (tmp_path / "real" / "below").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real")
+    for name in ("link", "link/below"):
+        request = request_for("/bin/true", fds=(null,) * 3, cwd=str(tmp_path / name))
+        assert (await run(spawner, request)).exit_code == 0
+        without = replace(request, cwd_without_links=True)
+        stage, number = await failure_of(spawner, without)
+        assert stage is SpawnStage.CWD
+        assert number in (errno.ENOTDIR, errno.ELOOP)
+        plain = replace(without, cwd=str(tmp_path / "real" / "below"))
+        assert (await run(spawner, plain)).exit_code == 0
 
 
 async def test_argument_too_long_for_the_kernel_is_reported_by_exec(spawner: Spawner, null: int) -> None:

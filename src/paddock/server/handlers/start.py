@@ -273,6 +273,7 @@ def check_start(settings: Settings, profiles: Profiles, params: StartParams) -> 
             env=environment,
             terminal=_terminal_size(params),
             has_stdin=params.has_open_stdin,
+            cwd_without_links=params.cwd_without_links,
         ),
         Description(
             process_id=params.process_id,
@@ -324,6 +325,8 @@ def _confinement(params: StartParams, profiles: Profiles) -> Confinement | None:
         return None
     if params.prepared is not None:
         raise InvalidParams("params.sandbox: a prepared start can't be confined; give argv, cwd and env")
+    if params.cwd_without_links:
+        raise InvalidParams("params.cwdWithoutLinks: only for a start without a sandbox")
     return replace(wanted, is_traced=params.sandbox.trace)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -275,6 +276,75 @@ async def test_rule_lets_no_program_of_the_workspace_out(
         reply = await tools.call("exec_command", {"cmd": f"touch {outside}/good", **free})
     assert reply.is_error == is_first
     assert os.listdir(outside) == ([] if is_first else ["good"])
+
+
+async def test_rule_lets_out_no_program_that_an_approved_command_has_put_in_place(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, tools_of_user, outside = project / "work", project / "bin", project / "outside"
+    for directory in (work, tools_of_user, outside):
+        directory.mkdir()
+    (tools_of_user / "tool").symlink_to("/bin/touch")
+    monkeypatch.setenv("PATH", f"{tools_of_user}:/usr/bin:/bin")
+    rule = PrefixRule((("tool",),), Action.ALLOW, Origin("test.rules", 1))
+    free: dict[str, object] = {"sandbox_permissions": "require_escalated"}
+    more: dict[str, object] = {
+        "sandbox_permissions": "with_additional_permissions",
+        "additional_permissions": {"file_system": {"write": [str(tools_of_user)]}},
+    }
+    approver = Recorder("approved")
+    async with paddock.Agent(rules=Policy([rule]), approver=approver, cwd=str(work)) as tools:
+        await exec_command(tools, cmd=f"tool {outside}/good", **free)
+        assert (os.listdir(outside), approver.requests) == (["good"], [])
+        await exec_command(tools, cmd=f"cd {tools_of_user}; rm tool; cp /bin/rm tool", **more)
+        await exec_command(tools, cmd=f"tool {outside}/good", **free)
+    _, asked = approver.requests
+    assert f"commands in the sandbox can write {tools_of_user}/tool" in asked.reason
+
+
+@pytest.mark.parametrize("is_link_before", [True, False])
+async def test_approved_command_runs_in_the_directory_that_the_question_named(
+    place: str | paddock.Box | None, project: Path, is_link_before: bool
+) -> None:
+    work, outside = project / "work", project / "outside"
+    (work / "sub").mkdir(parents=True)
+    outside.mkdir()
+    swap = f"mv sub sub2 && ln -s {outside} sub"
+    asked: list[str] = []
+
+    async def approve(request: paddock.ApprovalRequest) -> str:
+        asked.append(request.cwd)
+        if not is_link_before:
+            assert (await exec_command(tools, cmd=swap)).exit_code == 0
+        return "approved"
+
+    async with paddock.Agent(place, approver=approve, cwd=str(work)) as tools:
+        if is_link_before:
+            await exec_command(tools, cmd=swap)
+        free = {"cmd": "touch made", "workdir": "sub", "sandbox_permissions": "require_escalated"}
+        reply = await tools.call("exec_command", free)
+    assert asked == [str(outside if is_link_before else work / "sub")]
+    assert reply.is_error != is_link_before
+    assert os.listdir(outside) == (["made"] if is_link_before else [])
+
+
+@pytest.mark.parametrize(("shell", "file"), [("bash", ".bashrc"), ("zsh", ".zshenv")])
+async def test_unsandboxed_shell_reads_no_file_that_a_command_has_written(
+    project: Path, monkeypatch: pytest.MonkeyPatch, shell: str, file: str
+) -> None:
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed")
+    # As with `ssh host paddock serve`.
+    variables = {"SHELL": program, "HOME": str(project), "SHLVL": "0", "SSH_CLIENT": "::1 1 22"}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    async with paddock.Agent(approver=Recorder("approved"), cwd=str(project)) as tools:
+        await exec_command(tools, cmd=f"echo 'touch trapped' > {file}")
+        (project / "trapped").unlink(missing_ok=True)
+        done = await exec_command(tools, cmd="echo $0", sandbox_permissions="require_escalated")
+    assert done.output == f"{program}\n"
+    assert not (project / "trapped").exists()
 
 
 async def test_new_file_is_granted_by_its_directory(place: str | paddock.Box | None, project: Path) -> None:

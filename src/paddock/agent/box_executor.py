@@ -196,6 +196,7 @@ class BoxExecutor:
         """Start a command on the server."""
         if command.has_stdin and not command.is_terminal:
             require(self._box.environment, "processCloseStdin", "close stdin after the input")
+        without_links = command.cwd_without_links and self._box.has("cwdWithoutLinks")
         if command.prepared is not None:
             spec = command.prepared
             process = await self._box.start_prepared(
@@ -205,6 +206,7 @@ class BoxExecutor:
                 arg0=spec.arg0,
                 stdin=command.has_stdin,
                 tty=command.is_terminal,
+                cwd_without_links=without_links,
             )
             return BoxCommand(process)
         programs = command.programs
@@ -216,6 +218,7 @@ class BoxExecutor:
             tty=command.is_terminal,
             sandbox=command.sandbox,
             intercept=None if programs is None else programs.params,
+            cwd_without_links=without_links,
         )
         if programs is not None and self._questions is not None:
             return self._questions.answered_by(process, programs.decide)

@@ -31,6 +31,19 @@ class CommandRules:
     def __init__(self, policy: Policy, amended_file: Path | None = None) -> None:
         self._policy = policy
         self._amended_file = amended_file
+        self._granted: dict[str, None] = {}
+
+    @property
+    def granted(self) -> tuple[str, ...]:
+        """Return the paths that commands got to write by approvals, with all that they hold.
+
+        No rule lets a program out from there: a command may have put another in its place.
+        """
+        return tuple(self._granted)
+
+    def note_granted(self, paths: Iterable[str]) -> None:
+        """Note that an approved command may write these paths."""
+        self._granted |= dict.fromkeys(paths)
 
     @property
     def policy(self) -> Policy:
@@ -104,9 +117,11 @@ class CommandRules:
     def programs(self, *, asks: bool, distrusted: Iterable[str] = ()) -> InterceptParams | None:
         """Return the rules for an executor that holds them against each program a command executes.
 
-        No program in `distrusted` directories leaves the sandbox. Returns None if there are no rules.
+        No program in `distrusted` or `granted` directories leaves the sandbox. Returns None if there are no
+        rules.
         """
-        return needed_params(self._policy, on_prompt="ask" if asks else "deny", distrusted=distrusted)
+        unsafe = (*distrusted, *self.granted)
+        return needed_params(self._policy, on_prompt="ask" if asks else "deny", distrusted=unsafe)
 
     def checked_prefix(self, prefix: Sequence[str]) -> tuple[str, ...]:
         """Return the prefix, or nothing if it would allow too much to be proposed.

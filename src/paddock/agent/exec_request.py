@@ -15,6 +15,8 @@ from paddock.agent.truncation import DEFAULT_TOKENS
 from paddock.agent.wake_pattern import compile_wake
 from paddock.errors import InvalidToolCall
 
+_WITHOUT_FILES: Final = {"bash": ("--norc",), "fish": ("--no-config",), "zsh": ("-f",)}
+
 MIN_YIELD_S: Final = 0.25
 MAX_YIELD_S: Final = 30.0
 EXEC_YIELD_S: Final = 10.0
@@ -45,6 +47,15 @@ def shell_words(shell: str, arguments: ExecArguments, *, allow_login: bool) -> t
         raise InvalidToolCall("exec_command", "there are no login shells here; leave `login` out")
     is_login = allow_login and arguments.login is not False
     return (shell, "-lc" if is_login else "-c", arguments.cmd)
+
+
+def unsandboxed_words(shell: str, line: str) -> tuple[str, ...]:
+    """Return what to start without a sandbox: a shell that reads no file of its user's first.
+
+    A confined command may have written such a file. Zsh reads one even if it is no login shell; so does Bash,
+    as many distributions build it, where it believes that sshd has started it.
+    """
+    return (shell, *_WITHOUT_FILES.get(posixpath.basename(shell), ()), "-c", line)
 
 
 def exec_yield_s(arguments: ExecArguments) -> float:

@@ -59,6 +59,8 @@ class Command(Struct, frozen=True):
     programs: ProgramRules | None = None
     """Rules about the programs that it executes. Only in a sandbox, and only if the executor intercepts."""
     is_terminal: bool = False
+    cwd_without_links: bool = False
+    """Whether it must not start if there is a link on the way to `cwd`: somebody has approved it there."""
     has_stdin: bool = False
     """Whether the agent can write to it. It always can write to a terminal."""
 

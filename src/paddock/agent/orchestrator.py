@@ -33,6 +33,7 @@ from paddock.agent.permission import Confinement, Permissions, lack_of
 from paddock.agent.program_question import program_key, program_question
 from paddock.agent.program_trust import ProgramTrust
 from paddock.agent.proposal import Proposal
+from paddock.agent.real_path import real_path
 from paddock.agent.yield_clock import YieldClock
 from paddock.client.confinement import Sandbox
 from paddock.errors import ApprovalFailed, CallRejected, NotFound
@@ -59,6 +60,8 @@ class Launch(Struct, frozen=True):
     """The permissions that the sandbox grants on top of the profile."""
     prepared: PreparedExecSpec | None = None
     """The prepared start of an attempt without a sandbox, where the executor takes such starts."""
+    cwd_without_links: bool = False
+    """Whether `cwd` has been looked up, so that no link may lead elsewhere when the attempt is made."""
 
 
 class Attempt(Struct, Generic[T], frozen=True):
@@ -115,6 +118,7 @@ class Orchestrator:
         """Do what a tool proposes, if it may. Raises CallRejected if not, and what `attempt` raises."""
         proposal = await self._doubted(proposal)
         launch = await self._approved(proposal)
+        self._note_granted(launch)
         first = await attempt(launch, 1)
         if not first.is_denied or launch.sandbox is None:
             return Settled(first.value)
@@ -142,12 +146,17 @@ class Orchestrator:
                 return Settled(first.value, (told, f"There was no retry: {error}"))
             if not decision.approval.is_yes:
                 return Settled(first.value, (told, f"A retry was {_refusal(decision)}."))
+        self._note_granted(wider)
         second = await attempt(wider, 2)
         by = "A rule allows it" if is_allowed else "Approved"
         notes = [f"The first attempt was denied by the sandbox. {by}: {' '.join(wider.changes)}"]
         if second.is_denied:
             notes.append(denial_note(second.denials))
         return Settled(second.value, tuple(notes))
+
+    def _note_granted(self, launch: Launch) -> None:
+        if self._rules is not None and launch.added is not None:
+            self._rules.note_granted(launch.added.write)
 
     # --- before the first attempt -------------------------------------------
 
@@ -160,7 +169,9 @@ class Orchestrator:
         sandbox = self.sandbox
         leaves_sandbox |= proposal.wish is SandboxPermissions.REQUIRE_ESCALATED
         if doubt is None and leaves_sandbox and sandbox is not None:
-            doubt = await self._trust.distrust((self._executor.shell, *proposal.programs), sandbox)
+            programs = (self._executor.shell, *proposal.programs)
+            granted = () if self._rules is None else self._rules.granted
+            doubt = await self._trust.distrust(programs, sandbox, granted)
         if doubt is None:
             return proposal
         return replace(proposal, verdict=Decision(None, verdict.command), doubt=doubt)
@@ -220,11 +231,13 @@ class Orchestrator:
     async def _unsandboxed(self, proposal: Proposal) -> Launch:
         """Return an attempt without a sandbox, prepared where the executor takes such starts."""
         changes = (_UNSANDBOXED, _UNINTERCEPTED) if self._intercepts else (_UNSANDBOXED,)
-        command = Command(argv=proposal.words(None), cwd=proposal.cwd, env=proposal.env)
+        # A confined command may replace its directories with links while somebody is asked.
+        cwd = await real_path(self._executor.files(self.sandbox), proposal.cwd)
+        command = Command(argv=proposal.words(None), cwd=cwd, env=proposal.env)
         prepared = await self._executor.prepare(command, self.sandbox)
         if prepared is None:
-            return _launch(proposal, None, changes)
-        return Launch(prepared.argv, prepared.cwd, None, changes, prepared=prepared)
+            return Launch(command.argv, cwd, None, changes, cwd_without_links=True)
+        return Launch(prepared.argv, prepared.cwd, None, changes, prepared=prepared, cwd_without_links=True)
 
     # --- about one program --------------------------------------------------
 

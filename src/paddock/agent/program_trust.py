@@ -42,15 +42,18 @@ class ProgramTrust:
         self._reach = reach
         self.distrusted: Final = tuple(distrusted)
 
-    async def distrust(self, programs: Sequence[str], sandbox: Sandbox) -> str | None:
+    async def distrust(
+        self, programs: Sequence[str], sandbox: Sandbox, granted: Sequence[str] = ()
+    ) -> str | None:
         """Return why programs, as a line calls them, may not leave the sandbox by a rule; None if they may.
 
-        A program that can't be looked up is not trusted.
+        Approvals have let commands write what was `granted`. A program that can't be looked up is not
+        trusted.
         """
         written = self._reach.writable
         if written is None:
             return "commands in the sandbox can write every program"
-        written = (*written, *self.distrusted)
+        written = (*written, *self.distrusted, *granted)
         try:
             search_path = await self._executor.search_path(sandbox)
             files = self._executor.files(None)

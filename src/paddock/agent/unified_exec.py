@@ -29,6 +29,7 @@ from paddock.agent.exec_request import (
     permissions_of,
     shell_words,
     token_budget,
+    unsandboxed_words,
     wake_of,
     write_yield_s,
 )
@@ -190,8 +191,7 @@ class UnifiedExec:
             call_id=call_id,
             tool="exec_command",
             command=command,
-            # Files that a login shell reads may be such as a confined command can write.
-            unsandboxed_command=(shell, "-c", arguments.cmd),
+            unsandboxed_command=unsandboxed_words(shell, arguments.cmd),
             cwd=cwd,
             verdict=verdict,
             wish=arguments.sandbox_permissions,
@@ -268,6 +268,7 @@ class UnifiedExec:
                 env=ENVIRONMENT,
                 sandbox=launch.sandbox,
                 prepared=launch.prepared,
+                cwd_without_links=launch.cwd_without_links,
                 programs=self._orchestrator.program_rules(wanted.proposal, launch, clock),
                 is_terminal=wanted.is_terminal,
                 has_stdin=wanted.stdin is not None,

@@ -137,9 +137,10 @@ class Session:
         if not confinement.is_restricted:
             await self._questions.check_line(call, arguments.command, arguments.workdir)
         policy = shell_policy(rules.policy, arguments.command)
+        distrusted = (*confinement.distrusted, *rules.granted)
         terms = ShellTerms(
             sandbox=Sandbox(confinement.profile, confinement.roots) if confinement.is_restricted else None,
-            intercept=needed_params(policy, on_prompt="ask", distrusted=confinement.distrusted),
+            intercept=needed_params(policy, on_prompt="ask", distrusted=distrusted),
             questions=self._questions,
         )
         return _rendered(await run_shell(box, call, arguments, terms))

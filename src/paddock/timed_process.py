@@ -38,11 +38,11 @@ def answer_of(module: str, request: bytes) -> bytes | None:
             start_new_session=True,
         )
     except OSError as error:
-        raise OperationFailed(f"can't start {sys.executable} to search: {error.strerror}") from error
+        raise OperationFailed(f"can't start {sys.executable}: {error.strerror}") from error
     if done.returncode == -signal.SIGALRM:
         return None
     if done.returncode:
-        raise OperationFailed(f"the search failed in its process, which ended with {done.returncode}")
+        raise OperationFailed(f"the process of {module} ended with {done.returncode}")
     return done.stdout
 
 

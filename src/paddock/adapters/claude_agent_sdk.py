@@ -89,6 +89,7 @@ class PaddockPermissions:
 
     async def pre_tool_use(self, input: Any, tool_use_id: str | None, context: Any) -> dict[str, Any]:
         """Answer a `PreToolUse` hook. Use it with `on_failure="block"`."""
+        await self._look_at(input["tool_name"], input["tool_input"])
         verdict = self.decide(input["tool_name"], input["tool_input"], input.get("cwd") or self._root)
         if verdict.decision is None:
             return {}
@@ -105,6 +106,7 @@ class PaddockPermissions:
         """Answer a permission request of the SDK."""
         from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny
 
+        await self._look_at(tool_name, tool_input)
         verdict = self.decide(tool_name, tool_input, self._root)
         if verdict.decision == "deny":
             return PermissionResultDeny(message=verdict.reason)
@@ -113,6 +115,11 @@ class PaddockPermissions:
             if self._ask is None or not await self._ask(tool_name, tool_input, why):
                 return PermissionResultDeny(message=not_approved(why))
         return PermissionResultAllow(updated_input=verdict.input)
+
+    async def _look_at(self, tool: str, input: Mapping[str, Any]) -> None:
+        if tool == "Bash" and self._rules is not None:
+            line = str(input.get("command") or "")
+            await self._rules.look_at(self._confined.get(line, line))
 
     def decide(self, tool: str, input: Mapping[str, Any], cwd: str) -> Verdict:
         """Return the verdict on a tool call."""

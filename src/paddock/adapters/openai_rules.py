@@ -46,6 +46,7 @@ class ShellRules:
 
     async def _needs_approval(self, context: Any, arguments: Mapping[str, Any], call_id: str) -> bool:
         try:
+            await self._rules.look_at(str(arguments.get("cmd") or ""))
             return self._decide(arguments).action is Action.PROMPT
         except RulesError:
             # The guard refuses it, in words.
@@ -53,8 +54,10 @@ class ShellRules:
 
     async def _guard(self, data: Any) -> Any:
         """Refuse a command that the rules forbid, with a reason for the model."""
+        arguments = json.loads(data.context.tool_arguments)
         try:
-            decision = self._decide(json.loads(data.context.tool_arguments))
+            await self._rules.look_at(str(arguments.get("cmd") or ""))
+            decision = self._decide(arguments)
         except RulesError as error:
             return ToolGuardrailFunctionOutput.reject_content(unreadable_rules(error))
         if decision.action is Action.FORBIDDEN:

@@ -20,7 +20,7 @@ from paddock.rules.loader import load_sound_policy
 from paddock.rules.policy import Policy
 from paddock.rules.program_kind import INTERPRETERS, SHELLS
 from paddock.rules.rule import PrefixRule
-from paddock.rules.script import parse_script
+from paddock.rules.script_reading import look_at, read_script
 
 _SESSION: Final = Origin("an approval of this session", 1)
 
@@ -55,13 +55,20 @@ class CommandRules:
         """Return where rules stand that came from an "always", as their origin names it."""
         return _SESSION.path if self._amended_file is None else str(self._amended_file)
 
+    async def look_at(self, line: str) -> None:
+        """Take a line apart, so that the methods below answer about it at once; otherwise they block.
+
+        Raises RulesUnavailable.
+        """
+        await look_at(line)
+
     def decide(self, argv: Sequence[str], line: str, cwd: str) -> Decision:
         """Return what the rules say about a shell that runs `line`. Raises RulesError.
 
         `Action.ALLOW` means that the line may run without a sandbox and without a question.
         """
         shell = self._policy.decide(argv, cwd)
-        script = parse_script(line)
+        script = read_script(line)
         found = [
             self._policy.decide(words, cwd) for each in script.commands if (words := each.argv) is not None
         ]
@@ -96,7 +103,7 @@ class CommandRules:
 
     def proposed_prefix(self, line: str) -> tuple[str, ...]:
         """Return the first words of a line with one plain command, if a rule may allow them; else nothing."""
-        script = parse_script(line)
+        script = read_script(line)
         if not script.is_plain or len(script.commands) != 1:
             return ()
         words = script.commands[0].argv or ()
@@ -104,14 +111,14 @@ class CommandRules:
 
     def fitting_prefix(self, prefix: Sequence[str], line: str) -> tuple[str, ...]:
         """Return a prefix that a model proposes; nothing unless every command of the line begins with it."""
-        script = parse_script(line)
+        script = read_script(line)
         words = tuple(prefix)
         begins = [(each.argv or ())[: len(words)] == words for each in script.commands]
         return self.checked_prefix(words) if script.is_plain and begins and all(begins) else ()
 
     def commands_of(self, line: str) -> tuple[tuple[str, ...], ...]:
         """Return the commands of a line, as far as their words are known."""
-        found = (each.argv for each in parse_script(line).commands)
+        found = (each.argv for each in read_script(line).commands)
         return tuple(argv for argv in found if argv is not None)
 
     def programs(self, *, asks: bool, distrusted: Iterable[str] = ()) -> InterceptParams | None:

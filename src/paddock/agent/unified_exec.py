@@ -128,6 +128,8 @@ class UnifiedExec:
         """Run a command. Raises ToolError, and RequestError or TransportError if it could not be started."""
         number = self._table.reserve()
         try:
+            if self._rules is not None:
+                await self._rules.look_at(arguments.cmd)
             wanted = self._wanted(call_id, number, arguments)
             settled = await self._orchestrator.run(
                 wanted.proposal, lambda launch, attempt: self._attempt(wanted, launch, attempt)

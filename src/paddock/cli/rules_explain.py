@@ -62,9 +62,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the explanation."""
     import json
 
-    from paddock.rules.script import parse_script
+    from paddock.rules.script_reading import read_script
 
-    script = parse_script(arguments.script)
+    script = read_script(arguments.script)
     policy = chosen_policy(arguments)
     judge = _judge_execution if arguments.is_executed else _judge
     judged = [(command, judge(policy, command)) for command in script.commands]

@@ -113,6 +113,7 @@ class ShellQuestions:
 
     async def check_line(self, call: PendingCall, line: str, cwd: str) -> None:
         """Hold a line against the rules where no sandbox holds its programs. Raises CallRejected."""
+        await self._rules.look_at(line)
         decision = self._rules.decide(("bash", "-c", line), line, cwd)
         if decision.action is Action.FORBIDDEN:
             raise CallRejected(decision.reason)

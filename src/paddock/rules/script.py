@@ -82,7 +82,10 @@ class Script(Struct, frozen=True):
 
 
 def parse_script(text: str) -> Script:
-    """Parse a script of bash, or of a similar shell. Raises RulesError."""
+    """Parse a script of bash, or of a similar shell. Raises RulesError.
+
+    Of a long text that somebody else chose it may take minutes: see `script_reading`.
+    """
     parser = _parser()
     commands, error_line = _Reading(parser).read(text, 0, NESTED_SCRIPTS)
     plain = plain_commands(text)
@@ -95,6 +98,11 @@ def _written_commands(parser: Parser, text: str) -> tuple[tuple[str | None, ...]
     """Return the words of the commands as written, without looking into nested scripts."""
     nodes = _nodes(parser.parse(_encoded(text)).root_node)
     return tuple(tuple(word.value for word in _words(node)) for node in nodes if node.type == "command")
+
+
+def require_parser() -> None:
+    """Raise RulesUnavailable if no script can be parsed here."""
+    _parser()
 
 
 def _parser() -> Parser:

@@ -98,5 +98,5 @@ def test_a_managed_network_leaves_proxies_of_others_alone() -> None:
 def test_limits_are_added_to_what_is_confined_here() -> None:
     assert limited(DisabledProfile(), SLOW) == LIMITED
     assert limited(LIMITED, Limits(processes=3)).limits == Limits(cpu_seconds=1, processes=3)  # type: ignore[union-attr]
-    with pytest.raises(InvalidProfile, match="whoever else enforces it"):
+    with pytest.raises(InvalidProfile, match="something outside Paddock enforces it"):
         limited(OUTSIDE, SLOW)

@@ -451,3 +451,39 @@ async def test_executions_whose_process_dies_leave_no_descriptors_open(url: str,
             # Its end is told before all of it is cleared away.
             while has_open(server, "/usr/bin/uname"):
                 await run(url, ["true"], workspace, rules())
+
+
+TERMINAL = """
+import contextlib, fcntl, os, struct, subprocess, termios
+TIOCGSID = 0x5429
+master, slave = os.openpty()
+def session():
+    try: return struct.unpack("i", fcntl.ioctl(master, TIOCGSID, bytes(4)))[0]
+    except OSError: return None
+for name, text in (("script", f"#!{os.ttyname(slave)}\\n"), ("link", None)):
+    os.mkdir(name)
+    if text is None:
+        os.symlink(os.ttyname(slave), name + "/uname")
+    else:
+        with open(os.open(name + "/uname", os.O_WRONLY | os.O_CREAT, 0o755), "w") as file:
+            file.write(text)
+    with contextlib.suppress(PermissionError): subprocess.run([name + "/uname"])
+    print(session(), flush=True)
+if not os.fork():
+    os.setsid()
+    fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+    print(session() == os.getpid(), flush=True)
+    os._exit(0)
+os.wait()
+"""
+
+
+@STRICT
+async def test_a_terminal_that_is_executed_does_not_become_the_servers(ground: Path, strict: bool) -> None:
+    """A private server leads a session without a terminal; the keys of one would be its signals."""
+    wanted = rules(rule("allow", "uname"), strict=strict)
+    async with paddock.connect() as box:
+        with directory_of(os.geteuid(), ground) as workspace:
+            argv = [PYTHON, "-c", TERMINAL]
+            done = await box.run(argv, cwd=workspace, sandbox=":workspace", intercept=wanted, timeout_s=60)
+    assert (done.stdout, done.returncode) == (b"None\nNone\nTrue\n", 0), done.stderr

@@ -128,7 +128,7 @@ class Replacement:
     def _keep_attributes(self) -> None:
         # The file can't be read, or the file system has no attributes: there is nothing to keep.
         with suppress(OSError):
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
             old = os.open(self._name, flags, dir_fd=self._directory)
             try:
                 for name in os.listxattr(old):

@@ -37,6 +37,7 @@ NOT_THERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.E
 """The kernel's own error if there is nothing to execute."""
 
 _MAGIC: Final = (b"\x7fELF", b"#!")
+_READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _OPENAT2: Final = 437
 _OPEN_HOW: Final = struct.Struct("=QQQ")
 _IN_ROOT: Final = 0x10
@@ -73,9 +74,15 @@ class PinnedFile(Struct, frozen=True):
         return os.path.samestat(status, self.status)
 
     def head(self) -> bytes:
-        """Return the first bytes, as the kernel reads them; nothing if they can't be read."""
+        """Return the first bytes, as the kernel reads them; nothing if they can't be read.
+
+        Nor if it is no regular file, which the kernel does not execute either. Opening a device may do
+        something: a terminal would become ours, and the keys of whoever has its other end our signals.
+        """
+        if not stat.S_ISREG(self.status.st_mode):
+            return b""
         try:
-            file = os.open(f"/proc/self/fd/{self.file}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            file = os.open(f"/proc/self/fd/{self.file}", _READ)
         except OSError:
             return b""
         try:

@@ -55,7 +55,7 @@ INDEX_PART_BYTES: Final = 1024 * 1024
 INDEX_COUNT: Final = 64
 """Indexes to remember: those of a few workspaces and their submodules, at most 256 KiB of each."""
 
-_OPEN_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _HEAD: Final = re.compile(rb"ref:\s*refs/|[0-9a-fA-F]{40}")
 """How the file HEAD of a repository begins."""

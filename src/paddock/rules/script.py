@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -126,11 +127,14 @@ class _Reading:
         if len(data) > SCRIPT_LIMIT_BYTES:
             raise RulesError(f"the script is larger than {SCRIPT_LIMIT_BYTES} bytes; look at a part of it")
         root = self._parser.parse(data).root_node
+        ends = [found.start() for found in re.finditer(rb"\n", data)]
         functions: set[str] = set()
         commands: list[ScriptCommand] = []
         error_line: int | None = None
         for node in _nodes(root):
-            line = lines_before + node.start_point.row + 1
+            # Not `start_point`: tree-sitter 0.26.0 gives its numbers back too often, and Python crashes soon
+            # (https://github.com/tree-sitter/py-tree-sitter/issues/472).
+            line = lines_before + bisect_left(ends, node.start_byte) + 1
             if (node.is_error or node.is_missing) and error_line is None:
                 error_line = line
             if node.type == "function_definition" and (name := node.child_by_field_name("name")):

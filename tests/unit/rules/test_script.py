@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import pytest
@@ -143,3 +144,15 @@ def test_script_of_nothing_but_written_commands_is_plain(script: str) -> None:
 )
 def test_script_with_anything_else_is_not(script: str) -> None:
     assert not parse_script(script).is_plain
+
+
+def test_long_script_ends_nobody_and_its_commands_have_their_lines() -> None:
+    code = (
+        "from paddock.rules.script import parse_script\n"
+        "for script in ('true\\n' * 1000, 'true;' * 1000):\n"
+        "    lines = [each.line for each in parse_script(script).commands]\n"
+        "    print(len(lines), lines[0], lines[-1])\n"
+    )
+    # The faults of a parser in C show in a process that has done nothing else, if at all.
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "1000 1 1000\n1000 1 1\n")

@@ -22,6 +22,13 @@ _HERE_DOCUMENT: Final = re.compile(
     r"(?P<patch>.*?)\n(?P=word)\s*",
     re.DOTALL,
 )
+_QUOTE: Final = "'\"'\"'"
+"""A single quote within single quotes, as `shlex.quote` writes it."""
+
+_ARGUMENT: Final = re.compile(
+    # Within double quotes a shell would read more than the patch; in single quotes it is what is written.
+    rf"\s*(?:{'|'.join(NAMES)})\s+(?P<quoted>'[^']*'(?:\"'\"'[^']*')*)\s*"
+)
 
 
 class PatchCommand(Struct, frozen=True):
@@ -38,11 +45,6 @@ def patch_command(line: str) -> PatchCommand | None:
     if found := _HERE_DOCUMENT.fullmatch(line):
         directory = found["directory"] or ""
         return PatchCommand(found["patch"], shlex.split(directory)[0] if directory else "")
-    try:
-        words = shlex.split(line)
-    except ValueError:
-        return None
-    # Within double quotes a shell would read more than the patch; in single quotes it is what is written.
-    if len(words) == 2 and words[0] in NAMES and shlex.quote(words[1]) in line:
-        return PatchCommand(words[1])
+    if found := _ARGUMENT.fullmatch(line):
+        return PatchCommand(found["quoted"][1:-1].replace(_QUOTE, "'"))
     return None

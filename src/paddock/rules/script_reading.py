@@ -31,6 +31,9 @@ SHORT_CHARS: Final = 1024
 TIME_LIMIT_S: Final = 2.0
 """For a long one. An ordinary script of SCRIPT_LIMIT_BYTES takes a twentieth of a second."""
 
+COMMANDS_LIMIT: Final = 4096
+"""Commands of a long script. Whoever looks at each of them lets nobody else run meanwhile."""
+
 REMEMBERED: Final = 16
 """Scripts to remember: 2 MiB of text at the most."""
 
@@ -125,6 +128,8 @@ def main() -> None:
     request = _requests.decode(sys.stdin.buffer.read())
     end_after(request.limit_s)
     found = _read_here(_decoded(request.text))
+    if isinstance(found, Script) and len(found.commands) > COMMANDS_LIMIT:
+        found = f"the script has more than {COMMANDS_LIMIT} commands; write it shorter"
     reply(msgpack.encode(_Answer(problem=found) if isinstance(found, str) else _answer(found)))
 
 

@@ -7,7 +7,7 @@ import pytest
 from paddock.errors import RulesError
 from paddock.rules import script_reading
 from paddock.rules.script import SCRIPT_LIMIT_BYTES, parse_script
-from paddock.rules.script_reading import SHORT_CHARS, look_at, read_script
+from paddock.rules.script_reading import COMMANDS_LIMIT, SHORT_CHARS, look_at, read_script
 from tests.turn_count import counted
 
 LONG = 'for f in *.c; do cc -c "$f" || exit 1; done\n' * 40 + "bash -c 'make all; caf\udce9'\n"
@@ -25,6 +25,12 @@ def test_a_script_that_would_take_minutes_is_refused(text: str, monkeypatch: pyt
     script_reading._read.cache_clear()
     with pytest.raises(RulesError, match=r"takes more than 0\.3 s to take apart"):
         read_script(text)
+
+
+def test_a_script_with_too_many_commands_is_refused() -> None:
+    with pytest.raises(RulesError, match="more than 4096 commands"):
+        read_script(f"eval '{'a;' * (COMMANDS_LIMIT + 1)}'")
+    assert len(read_script("a\n" * COMMANDS_LIMIT).commands) == COMMANDS_LIMIT
 
 
 def test_a_script_that_is_too_large_is_refused_without_another_process(

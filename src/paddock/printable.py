@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Letters, marks and symbols by name that nobody sees: fillers, joiners and selectors of variants. Two names
+that differ in these alone look the same."""
+
 _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -10,11 +18,15 @@ def printable(text: str) -> str:
 
     Line ends of every kind, terminal escapes, direction marks and lone surrogates are
     unprintable to `str.isprintable`: nothing that a client names can forge a line or
-    disturb a terminal.
+    disturb a terminal. Characters that can't be seen are written in the same way.
     """
-    if text.isprintable():
+    if text.isprintable() and (text.isascii() or _INVISIBLE.search(text) is None):
         return text
-    return "".join(char if char.isprintable() else _escape(char) for char in text)
+    return "".join(char if _is_seen(char) else _escape(char) for char in text)
+
+
+def _is_seen(char: str) -> bool:
+    return char.isprintable() and _INVISIBLE.match(char) is None
 
 
 def _escape(char: str) -> str:

@@ -58,8 +58,19 @@ def test_escaping_leaves_printable_text_alone_and_loses_nothing(text: str) -> No
     escaped = printable(text)
 
     assert escaped.isprintable()
-    assert (escaped == text) == text.isprintable()
+    assert text.isprintable() or escaped != text
     assert json.loads(f'"{escaped}"') == text
+
+
+@pytest.mark.parametrize(
+    "invisible",
+    ["\u034f", "\u115f", "\u1160", "\u180b", "\u2800", "\u3164", "\ufe0f", "\uffa0", "\U000e0100"],
+)
+def test_what_nobody_sees_is_escaped_and_what_looks_strange_is_not(invisible: str) -> None:
+    assert invisible.isprintable()
+    assert json.loads(f'"{printable(f"rm{invisible}")}"') == f"rm{invisible}"
+    assert printable(f"rm{invisible}").isascii()
+    assert printable("ありがとう, naïve ☺ e\u0301") == "ありがとう, naïve ☺ e\u0301"
 
 
 def test_a_long_value_is_cut_and_says_by_how_much() -> None:

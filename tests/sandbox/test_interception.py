@@ -453,6 +453,18 @@ async def test_executions_whose_process_dies_leave_no_descriptors_open(url: str,
                 await run(url, ["true"], workspace, rules())
 
 
+@STRICT
+async def test_a_program_that_only_the_task_finds_does_not_run_undecided(
+    url: str, workspace: Path, strict: bool
+) -> None:
+    """In /proc of the sandbox there is a `self` for its own processes only."""
+    (workspace / "link").symlink_to("/proc/self/root/usr/bin")
+    paths = ("/proc/self/root/usr/bin/uname", "/proc/thread-self/cwd/link/uname", "link/uname")
+    script = "".join(f"{path}; echo $?; " for path in paths) + "/usr/bin/true; echo $?; missing; echo $?"
+    done = await run(url, ["sh", "-c", script], workspace, rules(NO_UNAME, strict=strict))
+    assert done.stdout.split() == [b"127", b"127", b"127", b"0", b"127"], done.stderr
+
+
 TERMINAL = """
 import contextlib, fcntl, os, struct, subprocess, termios
 TIOCGSID = 0x5429

@@ -155,12 +155,9 @@ class Executions:
         except OSError as error:
             if error.errno not in NOT_THERE or not listener.is_waiting(question):
                 raise
-            # There is nothing to execute, and the kernel says so in its own way. In strict mode that stays
-            # true even if somebody creates it now.
-            if self._policy.is_strict:
-                listener.refuse(question, error.errno)
-            else:
-                listener.let(question)
+            # There is nothing to execute, as the kernel would say. It must not look by itself: somebody may
+            # create it now, and through /proc/self only the task finds anything.
+            listener.refuse(question, error.errno)
             return
         waiting = _Waiting(question, call)
         with ExitStack() as opened:

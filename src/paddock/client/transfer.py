@@ -11,7 +11,6 @@ import os
 import stat
 from collections.abc import Callable
 from os import PathLike
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from paddock.client.remote_file import BLOCK_BYTES, RemoteWriter
@@ -171,17 +170,20 @@ async def _download_tree(files: Files, source: RemotePathLike, local: bytes, met
 
 
 async def _upload_each(files: Files, local: bytes, destination: RemotePathLike, meter: _Meter) -> None:
-    await files.create_directory(destination)
-    for entry in await asyncio.to_thread(_entries, local):
-        path = str(PurePosixPath(os.fspath(destination)) / os.fsdecode(entry.name))
-        if entry.is_symlink():
-            raise OperationFailed(
-                f"{os.fsdecode(entry.path)!r} is a symbolic link, which this server can't make; leave it out"
-            )
-        if entry.is_dir():
-            await _upload_each(files, entry.path, path, meter)
-        else:
-            await _upload_file(files, entry.path, path, meter)
+    waiting = [(local, os.fspath(destination))]
+    while waiting:
+        directory, target = waiting.pop()
+        await files.create_directory(target)
+        for entry in await asyncio.to_thread(_entries, directory):
+            path = f"{target.rstrip('/')}/{os.fsdecode(entry.name)}"
+            if entry.is_symlink():
+                raise OperationFailed(
+                    f"{os.fsdecode(entry.path)!r} is a symbolic link, which this server can't make; leave it out"
+                )
+            if entry.is_dir():
+                waiting.append((entry.path, path))
+            else:
+                await _upload_file(files, entry.path, path, meter)
 
 
 def _entries(local: bytes) -> list[os.DirEntry[bytes]]:
@@ -196,18 +198,26 @@ async def _download_each(files: Files, source: RemotePathLike, local: bytes, met
 
 
 async def _download_entries(files: Files, source: RemotePathLike, local: bytes, meter: _Meter) -> None:
-    """Download what is in a directory. No link below the destination is followed: it may be a server's."""
-    for entry in await files.read_directory(source):
-        path = str(PurePosixPath(os.fspath(source)) / entry.file_name)
-        found = await files.metadata(path)
-        if found.is_symlink:
-            raise OperationFailed(f"{path!r} is a symbolic link, which this server can't show; leave it out")
-        beneath = os.path.join(local, os.fsencode(entry.file_name))
-        if found.is_directory:
-            await asyncio.to_thread(_make_directory, beneath)
-            await _download_entries(files, path, beneath, meter)
-        else:
-            await _download_file(files, path, beneath, 0, meter, follow=False)
+    """Download what is in a directory. No link below the destination is followed: it may be a server's.
+
+    A server may tell of directories without end. The first whose path is too long for this host ends that.
+    """
+    waiting = [(os.fspath(source), local)]
+    while waiting:
+        directory, target = waiting.pop()
+        for entry in await files.read_directory(directory):
+            path = f"{directory.rstrip('/')}/{entry.file_name}"
+            found = await files.metadata(path)
+            if found.is_symlink:
+                raise OperationFailed(
+                    f"{path!r} is a symbolic link, which this server can't show; leave it out"
+                )
+            beneath = os.path.join(target, os.fsencode(entry.file_name))
+            if found.is_directory:
+                await asyncio.to_thread(_make_directory, beneath)
+                waiting.append((path, beneath))
+            else:
+                await _download_file(files, path, beneath, 0, meter, follow=False)
 
 
 def _make_directory(path: bytes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,22 @@ async def test_a_link_that_an_earlier_download_left_is_not_followed(tmp_path: Pa
                 await box.fs.download("/srv/tree", copy)
         serving.cancel()
     assert [names for _, *found in os.walk(outside) for names in found if names] == []
+
+
+async def test_a_server_that_tells_of_directories_without_end_gets_an_error(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    listed = {"entries": [{"fileName": "aa", "isDirectory": True, "isFile": False}]}
+
+    async def serve(server: ScriptedServer) -> None:
+        while True:
+            request = await server.received.get()
+            server.answer(request, listed if request["method"] == "fs/readDirectory" else DIRECTORY)
+
+    async with scripted() as (box, server):
+        serving = asyncio.create_task(serve(server))
+        with pytest.raises(LocalFileError, match="File name too long"):
+            async with asyncio.timeout(PATIENCE_S):
+                await box.fs.download("/srv/tree", copy)
+        serving.cancel()
+    # Deeper than Python itself can remove.
+    subprocess.run(["rm", "-rf", copy], check=True)

@@ -177,8 +177,9 @@ async def _upload_each(files: Files, local: bytes, destination: RemotePathLike, 
         for entry in await asyncio.to_thread(_entries, directory):
             path = f"{target.rstrip('/')}/{os.fsdecode(entry.name)}"
             if entry.is_symlink():
+                name = os.fsdecode(entry.path)
                 raise OperationFailed(
-                    f"{os.fsdecode(entry.path)!r} is a symbolic link, which this server can't make; leave it out"
+                    f"{name!r} is a symbolic link, which this server can't make; leave it out"
                 )
             if entry.is_dir():
                 waiting.append((entry.path, path))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -69,8 +70,14 @@ async def test_a_link_that_an_earlier_download_left_is_not_followed(tmp_path: Pa
     assert [names for _, *found in os.walk(outside) for names in found if names] == []
 
 
-async def test_a_server_that_tells_of_directories_without_end_gets_an_error(tmp_path: Path) -> None:
-    copy = tmp_path / "copy"
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[Path]:
+    """A place for directories that lie deeper than Python itself can remove."""
+    yield tmp_path / "deep"
+    subprocess.run(["rm", "-rf", tmp_path / "deep"], check=True)
+
+
+async def test_a_server_that_tells_of_directories_without_end_gets_an_error(deep: Path) -> None:
     listed = {"entries": [{"fileName": "aa", "isDirectory": True, "isFile": False}]}
 
     async def serve(server: ScriptedServer) -> None:
@@ -82,7 +89,5 @@ async def test_a_server_that_tells_of_directories_without_end_gets_an_error(tmp_
         serving = asyncio.create_task(serve(server))
         with pytest.raises(LocalFileError, match="File name too long"):
             async with asyncio.timeout(PATIENCE_S):
-                await box.fs.download("/srv/tree", copy)
+                await box.fs.download("/srv/tree", deep)
         serving.cancel()
-    # Deeper than Python itself can remove.
-    subprocess.run(["rm", "-rf", copy], check=True)

@@ -249,6 +249,14 @@ TRAPS = [
         setup=SUBMODULE + "; git submodule -q deinit -f libs/sub",
     ),
     Trap(
+        "submodule in a working tree that the settings name",
+        f"mkdir -p tree/sub/.git; cd tree/sub/.git; {REPOSITORY} {EVIL} > config",
+        "cd tree; git status",
+        setup="git init -q ../lib; git -C ../lib commit -q --allow-empty -m x; git init -q .; mkdir tree;"
+        " git config core.worktree ../tree; cd tree; git submodule -q add ../../lib sub; git commit -qm x;"
+        " git submodule -q deinit -f sub",
+    ),
+    Trap(
         "submodule whose directory is gone",
         f"mkdir -p libs/sub/.git; cd libs/sub/.git; {REPOSITORY} {EVIL} > config",
         setup=SUBMODULE + "; rm -r libs",

@@ -66,7 +66,13 @@ class ImaginedFiles:
         return content.removeprefix("gitdir: ") if content.startswith("gitdir: ") else None
 
     def commondir(self, directory: str) -> str | None:
-        return self._files.get(f"{directory}/commondir")
+        return self.pointer(f"{directory}/commondir")
+
+    def pointer(self, path: str) -> str | None:
+        return self._files.get(path)
+
+    def worktrees(self, directory: str) -> list[str]:
+        return (self._files.get(f"{directory}/config") or "").split()
 
     def is_git_directory(self, directory: str) -> bool:
         return self._files.get(f"{directory}/HEAD", DAMAGED) != DAMAGED

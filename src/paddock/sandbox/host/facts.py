@@ -37,6 +37,9 @@ from paddock.shortage import raise_if_short
 GITDIR_LIMIT_BYTES: Final = 8192
 """Limit for a `.git` file: a prefix and one path, which has at most 4096 bytes."""
 
+CONFIG_LIMIT_BYTES: Final = 1024 * 1024
+"""How much of a repository's settings is read."""
+
 INDEX_LIMIT_BYTES: Final = 128 * 1024 * 1024
 """Limit for a git index with submodules, which is read as a whole: about 100 bytes for each file."""
 
@@ -59,6 +62,12 @@ _OPEN_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW |
 
 _HEAD: Final = re.compile(rb"ref:\s*refs/|[0-9a-fA-F]{40}")
 """How the file HEAD of a repository begins."""
+
+_WORKTREE: Final = re.compile(
+    rb'^[ \t]*(?:\[[^]\n]*\][ \t]*)?worktree[ \t]*=[ \t]*("(?:[^"\\\n]|\\.)*"|[^"#;\n]*)',
+    re.IGNORECASE | re.MULTILINE,
+)
+"""The setting `core.worktree` (git-config(1))."""
 
 _indexes: dict[tuple[int, ...], Index | UnreadableIndex] = {}
 """The content of indexes, or why they can't be read. Git replaces the file at each change, so the same change
@@ -103,8 +112,18 @@ class FileFacts:
 
     def commondir(self, directory: str) -> str | None:
         """Return the repository that a linked worktree belongs to, absolute but with links and `..`."""
-        line = self.lookups.ask(_first_line, join(directory, "commondir")).rstrip()
-        return _joined(directory, line)
+        return self.pointer(join(directory, "commondir"))
+
+    def pointer(self, path: str) -> str | None:
+        """Return the path that a file consists of, absolute but with links and `..`."""
+        return _joined(parent(path), self.lookups.ask(_first_line, path).rstrip())
+
+    def worktrees(self, directory: str) -> tuple[str, ...]:
+        """Return where a repository's settings say that its working tree is, absolute but as written."""
+        common = self.commondir(directory) or directory
+        files = (join(common, "config"), join(directory, "config.worktree"))
+        written = [path for file in files for path in self.lookups.ask(_written_worktrees, file)]
+        return tuple(path for each in written if (path := _joined(directory, each)) is not None)
 
     def is_git_directory(self, directory: str) -> bool:
         """Return whether git certainly takes a directory for a repository, and looks no further."""
@@ -248,6 +267,16 @@ def _first_line(path: str) -> bytes:
         return os.read(file, GITDIR_LIMIT_BYTES).partition(b"\n")[0]
     finally:
         os.close(file)
+
+
+def _written_worktrees(path: str) -> tuple[bytes, ...]:
+    """Return each `worktree` in a file of git's settings, whatever its section: git knows it in one only."""
+    file = _open_file(path)
+    if file is None:
+        return ()
+    with os.fdopen(file, "rb") as content:
+        found = _WORKTREE.findall(content.read(CONFIG_LIMIT_BYTES))
+    return tuple(re.sub(rb"\\(.)", rb"\1", value.strip(b" \t\r").strip(b'"')) for value in found)
 
 
 def _is_git_directory(directory: str) -> bool:

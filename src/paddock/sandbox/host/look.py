@@ -74,6 +74,14 @@ class Look(Protocol):
         """Return the repository that a linked worktree belongs to, by its directory there; None for none."""
         ...
 
+    def pointer(self, path: str) -> str | None:
+        """Return the path that a file consists of, absolute but with links and `..`; None for none."""
+        ...
+
+    def worktrees(self, directory: str) -> Sequence[str]:
+        """Return where a repository's settings say that its working tree is, absolute but as written."""
+        ...
+
     def is_git_directory(self, directory: str) -> bool:
         """Return whether git certainly takes a directory for a repository, and looks no further."""
         ...

@@ -137,8 +137,9 @@ def submodules(directory: str, table: AccessTable, look: Look, nesting: int = 0)
     repository = join(directory, GIT)
     if look.at(repository).kind is Kind.FILE:
         repository = look.gitdir(repository) or repository
-    for name in look.gitlinks(repository) if nesting < NESTING_LIMIT else ():
-        submodule = join(directory, name)
+    names = look.gitlinks(repository) if nesting < NESTING_LIMIT else ()
+    trees = _working_trees(directory, repository, table, look) if names else ()
+    for submodule in (join(tree, name) for tree in trees for name in names):
         pointer = join(submodule, GIT)
         fact = look.at(pointer)
         for link in fact.links:
@@ -154,6 +155,29 @@ def submodules(directory: str, table: AccessTable, look: Look, nesting: int = 0)
             yield from _submodule(submodule, pointer, fact.kind, table, look)
         if fact.kind is not Kind.MISSING and _is_anything_writable(submodule, table):
             yield from submodules(submodule, table, look, nesting + 1)
+
+
+def _working_trees(directory: str, repository: str, table: AccessTable, look: Look) -> Iterator[str]:
+    """Yield a repository's directory, and others where its settings say that its working tree is.
+
+    Raises ProfileRefused if the command could make the settings lead elsewhere.
+    """
+    seen = {directory}
+    yield directory
+    real = look.at(repository).real
+    for path in look.worktrees(repository):
+        fact = look.at(path)
+        links = (link.path for link in fact.links if table.access_of(link.path) is Access.WRITE)
+        left = _replaceable(path, real, table, look) or next(links, None)
+        if left is not None:
+            raise ProfileRefused(
+                repository,
+                f"has its working tree behind {left}, which the command could replace by a link",
+                "write the path in core.worktree without links and `..`",
+            )
+        if fact.real not in seen:
+            seen.add(fact.real)
+            yield fact.real
 
 
 def _submodule(submodule: str, pointer: str, kind: Kind, table: AccessTable, look: Look) -> Iterator[Rule]:

@@ -22,6 +22,7 @@ from paddock.sandbox.plan.git_metadata import (
     repositories_around,
     submodules,
 )
+from paddock.sandbox.plan.shared_metadata import shared_repositories
 from paddock.sandbox.profile.access import METADATA_NAMES, AccessTable, Rule
 from paddock.sandbox.profile.path import DEV, KERNEL_OBJECTS, PROC, ROOT, ancestors, is_within, join, parent
 
@@ -110,6 +111,10 @@ class Protection:
                     directory in self._roots or (is_workspace and name == GIT)
                 )
                 yield from self._metadata(path, is_kept)
+        for path in (join(directory, name) for name in OTHER_REPOSITORIES):
+            is_there = self._look.at(path).kind is Kind.DIRECTORY
+            if is_there and directory not in self._temporary and not self._is_open(path):
+                yield from shared_repositories(path, self._table, self._look)
         git = join(directory, GIT)
         if not self._is_open(git):
             yield from self._git(git, self._look.at(git), is_workspace)

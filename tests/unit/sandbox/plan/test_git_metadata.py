@@ -254,3 +254,43 @@ def test_repository_around_a_project_root_in_another_is_protected_and_not_truste
     pointer = {"/w/app/sub/": "", "/w/app/.git": "gitdir: /w/src"}
     assert "/w/src" not in _protected({**pointer, "/w/src/": ""}, roots=roots)
     assert "/w/src" in _protected({**pointer, "/w/src/HEAD": "ref: x"}, roots=roots)
+
+
+def test_submodules_are_protected_wherever_the_settings_say_that_the_working_tree_is() -> None:
+    files = {
+        **REPOSITORY,
+        "/w/.git/index": "sub",
+        "/w/.git/config": "/w/tree /elsewhere",
+        "/w/tree/sub/f": "",
+    }
+    assert _protected(files) == {"/w/.git", "/w/sub/.git", "/w/tree/sub/.git"}
+
+
+def test_working_tree_behind_a_link_of_the_command_is_refused() -> None:
+    files = {**REPOSITORY, "/w/.git/index": "sub", "/w/.git/config": "/w/link", "/w/link": "-> /elsewhere"}
+    with pytest.raises(ProfileRefused, match=r"behind /w/link"):
+        _protected({**files, "/elsewhere/": ""})
+
+
+SHARED = {
+    "/g/a/.hg/requires": "share-safe",
+    "/g/b/.jj/repo/store/git_target": "/g/c/.git",
+    "/g/c/.git/HEAD": "ref: refs/heads/main",
+    "/w/.hg/sharedpath": "/g/a/.hg",
+    "/w/.jj/repo": "/g/b/.jj/repo",
+}
+
+
+def test_repositories_that_other_working_copies_name_are_protected_where_they_can_be_written() -> None:
+    own = {"/w/.git", "/w/HEAD", "/w/.hg", "/w/.jj"}
+    found = _protected(SHARED, Rule("/g", Access.WRITE, "grant"))
+    assert found >= {*own, "/g/a/.hg", "/g/b/.jj/repo", "/g/c/.git"}
+    assert _protected(SHARED, Rule("/g", Access.READ, "grant")) == own
+
+
+@pytest.mark.parametrize("named", ["/g/src", "/g/link/.hg", "/g/missing/.hg", "/g"])
+def test_what_only_claims_to_be_a_shared_repository_closes_nothing(named: str) -> None:
+    files = {"/w/.hg/sharedpath": named, "/g/src/requires": "", "/g/requires": "", "/g/link": "-> /g/a"}
+    found = _protected({**files, "/g/a/.hg/requires": ""}, Rule("/g", Access.WRITE, "grant"))
+    assert not {path for path in found if path.startswith("/g/") and path.rpartition("/")[0] != "/g"}
+    assert named not in found

@@ -204,7 +204,9 @@ def _meet_entries(
     given: dict[str, Access] = {}
     for target in sorted(by_target, key=lambda path: (depth(path), path)):
         access = min(
-            _protected_access(most_table, target), asked_table.access_of(target), key=_ACCESS_ORDER.index
+            _protected_access(most_table, target),
+            _protected_access(asked_table, target),
+            key=_ACCESS_ORDER.index,
         )
         if access is Access.WRITE and target in read_only:
             # A plan of the cap protects it by what it finds in the files, and would not if an entry names it.

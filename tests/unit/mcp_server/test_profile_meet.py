@@ -121,6 +121,13 @@ def test_metadata_that_the_server_protects_is_not_given_away_by_an_entry_of_the_
     assert access(narrowed, "/ws/sub/x") is Access.WRITE
 
 
+def test_metadata_that_the_client_protects_is_not_given_away_by_an_entry_of_the_server() -> None:
+    cap = Bounds(managed(_="read", _ws="write", **{"_ws_.git": "write"}), ("/ws",))
+    assert access(met(managed(_="read", _ws="write"), cap=cap), "/ws/.git/config") is Access.READ
+    named = managed(_="read", _ws="write", **{"_ws_.git": "write"})
+    assert access(met(named, cap=cap), "/ws/.git/config") is Access.WRITE
+
+
 def test_denials_of_both_hold() -> None:
     cap = Bounds(managed(_="read", _secret="deny"), ("/ws",))
     narrowed = met(managed(_="read", _own="deny"), cap=cap)

@@ -19,6 +19,9 @@ from paddock.cli.descriptor import STDIN, STDOUT
 
 ACCESS_LIST: Final = "system.posix_acl_access"
 """See acl(5)."""
+F_SETSIG: Final = 10
+F_GETSIG: Final = 11
+"""See fcntl(2); not in `fcntl` before Python 3.12."""
 TIOCGPKT: Final = 0x80045438
 """Asks a master whether it is in packet mode (ioctl_tty(2)); not in `termios`."""
 
@@ -41,6 +44,7 @@ class ConfinedTerminal:
         self._mode = stat.S_IMODE(status.st_mode)
         self._list = _access_list(fd)
         self._flags = fcntl.fcntl(fd, fcntl.F_GETFL)
+        self._signal = fcntl.fcntl(fd, F_GETSIG)
         self._settings = termios.tcgetattr(fd)
 
     def restore(self) -> None:
@@ -54,6 +58,8 @@ class ConfinedTerminal:
                 termios.tcsetattr(self._fd, termios.TCSANOW, self._settings)
         with suppress(OSError):
             fcntl.fcntl(self._fd, fcntl.F_SETFL, self._flags)
+            # The next program that asks for SIGIO would get the signal of the command's choice.
+            fcntl.fcntl(self._fd, F_SETSIG, self._signal)
             mode = self._mode
             if os.fstat(self._fd).st_gid != self._group and not self._give_back():
                 # Nobody of the other group may read what is typed, or write there.

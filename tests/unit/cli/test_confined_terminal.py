@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import select
@@ -11,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from paddock.cli.confined_terminal import ConfinedTerminal, is_master
+from paddock.cli.confined_terminal import F_GETSIG, F_SETSIG, ConfinedTerminal, is_master
 
 
 def test_only_one_end_of_a_terminal_is_the_master() -> None:
@@ -81,6 +82,18 @@ def _takes_output(fd: int) -> bool:
 @pytest.mark.parametrize("in_background", [False, True])
 def test_settings_are_restored_only_by_the_job_that_has_the_terminal(in_background: bool) -> None:
     assert _in_session_of_terminal(lambda: _restores(in_background=in_background))
+
+
+def test_open_file_sends_the_signal_that_it_sent_before() -> None:
+    leader, follower = os.openpty()
+    try:
+        terminal = ConfinedTerminal(follower, os.fstat(follower))
+        fcntl.fcntl(follower, F_SETSIG, signal.SIGKILL)
+        terminal.restore()
+        assert fcntl.fcntl(follower, F_GETSIG) == 0
+    finally:
+        os.close(leader)
+        os.close(follower)
 
 
 def test_terminal_that_has_hung_up_is_left_alone() -> None:

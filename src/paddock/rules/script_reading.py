@@ -68,7 +68,7 @@ _answers: Final = msgpack.Decoder(_Answer)
 
 def read_script(text: str) -> Script:
     """Return the content of a script, as `parse_script`. Blocks for a long one. Raises RulesError."""
-    found = _read(text)
+    found = _found(text)
     if isinstance(found, str):
         raise RulesError(found)
     return found
@@ -80,12 +80,21 @@ async def look_at(text: str) -> None:
     Raises RulesUnavailable.
     """
     if len(text) > SHORT_CHARS:
-        await asyncio.to_thread(_read, text)
+        await asyncio.to_thread(_found, text)
+
+
+def _found(text: str) -> Script | str:
+    """Return the content of a script, or why there is none."""
+    try:
+        return _read(text)
+    except OperationFailed as error:
+        # Nothing of the script's, so it is not remembered.
+        return f"the script can't be taken apart: {error}"
 
 
 @lru_cache(maxsize=REMEMBERED)
 def _read(text: str) -> Script | str:
-    """Return the content of a script, or why there is none."""
+    """Return the content of a script, or what of it lets there be none. Raises OperationFailed."""
     require_parser()
     if SHORT_CHARS < len(text) <= SCRIPT_LIMIT_BYTES:
         return _read_apart(text)
@@ -100,10 +109,7 @@ def _read_here(text: str) -> Script | str:
 
 
 def _read_apart(text: str) -> Script | str:
-    try:
-        answer = answer_of(_MODULE, msgpack.encode(_Request(_encoded(text), TIME_LIMIT_S)))
-    except OperationFailed as error:
-        return f"the script can't be taken apart: {error}"
+    answer = answer_of(_MODULE, msgpack.encode(_Request(_encoded(text), TIME_LIMIT_S)))
     if answer is None:
         return f"the script takes more than {TIME_LIMIT_S:g} s to take apart; write it shorter"
     found = _answers.decode(answer)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+
 import pytest
 
 from paddock.errors import RulesError
@@ -39,6 +41,19 @@ def test_a_script_that_is_too_large_is_refused_without_another_process(
     monkeypatch.delattr(script_reading, "answer_of")
     with pytest.raises(RulesError, match="larger than"):
         read_script("x" * (SCRIPT_LIMIT_BYTES + 1))
+
+
+def test_a_shortage_is_not_remembered_as_a_flaw_of_the_script() -> None:
+    read_script(LONG)
+    script_reading._read.cache_clear()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        with pytest.raises(RulesError, match="can't be taken apart: .*Too many open files"):
+            read_script(LONG)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert read_script(LONG) == parse_script(LONG)
 
 
 async def test_a_script_that_was_looked_at_takes_no_more_time() -> None:

@@ -66,7 +66,8 @@ _RANGES: Final[tuple[tuple[Range, AddressClass], ...]] = (
 )
 
 _NAT64: Final = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
-_COMPATIBLE: Final = IPv6Network("::/96")
+_CARRYING: Final = (*_NAT64, IPv6Network("::/96"), IPv6Network("::ffff:0:0:0/96"))
+"""Ranges whose last 32 bits are an IPv4 address: also the compatible and the translated ones (RFC 2765)."""
 
 
 def class_of(address: Address, own: Collection[Address] = ()) -> AddressClass | None:
@@ -92,6 +93,6 @@ def _inner(address: Address) -> IPv4Address | None:
         return address.sixtofour
     if address.teredo is not None:
         return address.teredo[1]
-    if address in _COMPATIBLE or any(address in network for network in _NAT64):
+    if any(address in network for network in _CARRYING):
         return IPv4Address(int(address) & 0xFFFFFFFF)
     return None

@@ -49,7 +49,7 @@ def test_a_shortage_is_not_remembered_as_a_flaw_of_the_script() -> None:
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
     try:
-        with pytest.raises(RulesError, match="can't be taken apart: .*Too many open files"):
+        with pytest.raises(RulesError, match=r"can't be taken apart: .*Too many open files"):
             read_script(LONG)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)

@@ -163,6 +163,19 @@ async def test_dangerous_command_without_a_rule_is_asked_about_and_stays_in_the_
     assert "verdicts" not in told
 
 
+@pytest.mark.parametrize(("login", "option"), [(True, "-lc"), (False, "-c")])
+async def test_question_about_a_line_without_a_sandbox_names_the_shell_that_runs_it(
+    url: str, workspace: Path, login: bool, option: str
+) -> None:
+    answers = Answers(accept())
+    async with in_process(url, workspace, profile=":danger-full-access", answer=answers) as client:
+        line = "mkdir zz; rm -rf zz; shopt -q login_shell; echo $?"
+        told = fields(await client.call_tool("shell", call(line, workspace, login=login)))
+    [question] = answers.questions
+    assert f"/bash {option} " in question.message
+    assert told["output"] == ("0\n" if option == "-lc" else "1\n")
+
+
 @each_era
 async def test_cancelled_call_leaves_nothing_running(
     era: str, url: str, workspace: Path, tmp_path: Path, life_line: LifeLine

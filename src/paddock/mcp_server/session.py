@@ -41,7 +41,7 @@ from paddock.mcp_server.path_lookup import locate
 from paddock.mcp_server.pending_call import PendingCall
 from paddock.mcp_server.question_asker import QuestionAsker
 from paddock.mcp_server.sandbox_state import SandboxState
-from paddock.mcp_server.shell import ShellTerms, run_shell
+from paddock.mcp_server.shell import ShellTerms, run_shell, words_of
 from paddock.mcp_server.shell_arguments import SHELL, ShellArguments
 from paddock.mcp_server.shell_questions import ShellQuestions, shell_policy
 from paddock.mcp_server.shell_reply import ShellReply
@@ -135,7 +135,8 @@ class Session:
         confinement = await self._confinement(box, state)
         rules = self._workplace.rules
         if not confinement.is_restricted:
-            await self._questions.check_line(call, arguments.command, arguments.workdir)
+            argv = words_of(box, arguments)
+            await self._questions.check_line(call, argv, arguments.command, arguments.workdir)
         policy = shell_policy(rules.policy, arguments.command)
         distrusted = (*confinement.distrusted, *rules.granted)
         terms = ShellTerms(

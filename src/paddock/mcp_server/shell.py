@@ -70,7 +70,7 @@ async def run_shell(box: Box, call: PendingCall, arguments: ShellArguments, term
     with terms.questions.asked_for(process_id, call, clock):
         try:
             process = await box.start(
-                (_bash(box), "-c" if arguments.login is False else "-lc", arguments.command),
+                words_of(box, arguments),
                 cwd=arguments.workdir,
                 extra_env=ENVIRONMENT,
                 process_id=process_id,
@@ -131,6 +131,8 @@ async def _check_directory(box: Box, path: str, sandbox: Sandbox | None) -> None
         raise CallRejected(f"the workdir {path!r} is not a directory")
 
 
-def _bash(box: Box) -> str:
+def words_of(box: Box, arguments: ShellArguments) -> tuple[str, ...]:
+    """Return what is started for a line."""
     shell = box.environment.shell.path
-    return shell if posixpath.basename(shell) == "bash" else BASH
+    bash = shell if posixpath.basename(shell) == "bash" else BASH
+    return (bash, "-c" if arguments.login is False else "-lc", arguments.command)

@@ -111,10 +111,13 @@ class ShellQuestions:
         with self._questions.about(process_id, _Run(call, clock, self._asker, self._rules)):
             yield
 
-    async def check_line(self, call: PendingCall, line: str, cwd: str) -> None:
-        """Hold a line against the rules where no sandbox holds its programs. Raises CallRejected."""
+    async def check_line(self, call: PendingCall, argv: tuple[str, ...], line: str, cwd: str) -> None:
+        """Hold a line that `argv` runs against the rules where no sandbox holds its programs.
+
+        Raises CallRejected.
+        """
         await self._rules.look_at(line)
-        decision = self._rules.decide(("bash", "-c", line), line, cwd)
+        decision = self._rules.decide(argv, line, cwd)
         if decision.action is Action.FORBIDDEN:
             raise CallRejected(decision.reason)
         if decision.action is not Action.PROMPT and not looks_dangerous(line):
@@ -123,7 +126,7 @@ class ShellQuestions:
             approval_id=uuid4().hex,
             call_id=call.id,
             tool="shell",
-            command=("bash", "-c", line),
+            command=argv,
             cwd=cwd,
             reason="it removes files by force" if decision.action is None else decision.reason,
             changes=("It runs without a sandbox, as everything does here.",),

@@ -2,8 +2,8 @@
 # Makes .venv ready to run, test and check Paddock; does nothing when it already is.
 #
 # It needs Python 3.11 or newer and a C compiler. Missing Debian packages
-# (python3-venv, bubblewrap, ripgrep, libseccomp2, zsh, fish) are installed only when the caller is root or has
-# sudo without a password; otherwise one sentence says what to run.
+# (python3-venv, bubblewrap, ripgrep, libseccomp2, zsh, fish, btrfs-progs) are installed only when the caller is
+# root or has sudo without a password; otherwise one sentence says what to run.
 # PYTHON chooses the interpreter, CC the compiler.
 #
 # What was installed from a lock file is kept in the user's cache, so that the next clone on the same
@@ -201,6 +201,9 @@ main() {
     command -v rg >/dev/null || install_optional ripgrep "searching files will be slower"
     command -v zsh >/dev/null || install_optional zsh "tests of its completion will be skipped"
     command -v fish >/dev/null || install_optional fish "tests of its completion will be skipped"
+    # Only root's tests mount one.
+    [[ $EUID != 0 ]] || command -v mkfs.btrfs >/dev/null ||
+        install_optional btrfs-progs "tests of snapshots will be skipped"
     has_libseccomp || install_optional libseccomp2 "tests of the system call filters will be skipped"
     mv "$stamp.new" "$stamp"
     say "done"

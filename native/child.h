@@ -18,6 +18,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "without_links.h"
+
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
 
 /* Returns the PATH of an environment, or the default. */
@@ -27,6 +29,15 @@ static inline const char *search_path(char *const *environment) {
         if (strncmp(*environment, "PATH=", strlen("PATH=")) == 0)
             path = *environment + strlen("PATH=");
     return path;
+}
+
+/* Enters a working directory. Returns -1 with errno. */
+static inline int enter_directory(const char *path, int without_links) {
+    if (!without_links)
+        return chdir(path);
+    /* The last name too: a link that is opened itself is no directory. */
+    int directory = open_without_links(path);
+    return directory < 0 ? -1 : fchdir(directory);
 }
 
 /*

@@ -46,7 +46,6 @@
 #include "child.h"
 #include "descendants.h"
 #include "wire.h"
-#include "without_links.h"
 
 static const int server = 3; /* the socket, agreed with the process that starts the spawner */
 static pid_t self;
@@ -203,15 +202,6 @@ static int child_descriptors(const struct spawn *spawn) {
     return 0;
 }
 
-/* Enters the working directory. Returns -1 with errno. */
-static int enter_directory(const struct spawn *spawn) {
-    if (!(spawn->head.flags & SPAWN_WITHOUT_LINKS))
-        return chdir(spawn->cwd);
-    /* The last name too: a link that is opened itself is no directory. */
-    int directory = open_without_links(spawn->cwd);
-    return directory < 0 ? -1 : fchdir(directory);
-}
-
 /*
  * Runs in the memory of the spawner, errno included. The spawner sleeps until exec
  * or _exit (CLONE_VM | CLONE_VFORK). The child has its own descriptor table,
@@ -240,7 +230,7 @@ static int child_main(void *argument) {
     int error = child_descriptors(spawn);
     if (error)
         child_fail(spawn, STAGE_SETUP, error);
-    if (enter_directory(spawn) < 0)
+    if (enter_directory(spawn->cwd, spawn->head.flags & SPAWN_WITHOUT_LINKS) < 0)
         child_fail(spawn, STAGE_CWD, errno);
     /* After the descriptors, because a low RLIMIT_NOFILE would make dup2 fail. */
     for (uint32_t i = 0; i < spawn->head.n_rlimits; i++) {

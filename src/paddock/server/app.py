@@ -29,7 +29,7 @@ from paddock.process.spawner import Spawner
 from paddock.protocol.control import ServerStatus
 from paddock.protocol.question import QuestionParams
 from paddock.server.audit import audited
-from paddock.server.connection import LARGE_ANSWERS_BYTES, ClientConnection, Services
+from paddock.server.connection import LARGE_ANSWERS_BYTES, ClientConnection
 from paddock.server.control import open_control_socket
 from paddock.server.descriptor_limit import DESCRIPTOR_LIMIT
 from paddock.server.file_workers import FileWorkers
@@ -41,6 +41,7 @@ from paddock.server.profiles import Profiles
 from paddock.server.questions import Answer
 from paddock.server.sandboxes import Sandboxes
 from paddock.server.scrape import METRICS_PATH, Scraper
+from paddock.server.services import Services
 from paddock.server.sessions import SessionRegistry
 from paddock.transport import runtime_directory
 from paddock.transport.http import HttpPolicy

@@ -13,18 +13,13 @@ from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 
-from paddock.config import Settings
 from paddock.errors import ForeignSession, OperationFailed, RequestError
-from paddock.fs.lanes import Lanes
 from paddock.fs.operations import Operations
-from paddock.network.turn import Turns
-from paddock.process.spawner import Spawner
 from paddock.protocol.call import Call
 from paddock.protocol.codec import CodecLimits
 from paddock.protocol.codes import code_of
-from paddock.protocol.control import ServerStatus
 from paddock.protocol.envelope import write_error, write_notification, write_result
 from paddock.protocol.process import SessionId
 from paddock.protocol.session import ClientCapabilities
@@ -33,16 +28,11 @@ from paddock.rpc.serving import Drop, Ready, Refusal, Reply, ServingConnection
 from paddock.server.answer_turns import AnswerTurns
 from paddock.server.connection_record import ConnectionRecord
 from paddock.server.dispatch import Dispatcher, Encoded, Then
-from paddock.server.file_workers import FileWorkers
 from paddock.server.files import ClientFiles
-from paddock.server.host_rules import HostRules
 from paddock.server.memory_budget import Grant, MemoryBudget, take_all
-from paddock.server.metrics import Metrics
-from paddock.server.profiles import Profiles
-from paddock.server.sandboxes import Sandboxes
+from paddock.server.services import Services
 from paddock.server.session import Session
 from paddock.server.session_process import SessionProcess
-from paddock.server.sessions import SessionRegistry
 from paddock.transport.link import Link, Received
 
 if TYPE_CHECKING:
@@ -80,24 +70,6 @@ many, which stands for the others: reading the clock twice for each would cost m
 _UNUSUAL_RESULTS = frozenset((Then, Encoded))
 
 HandlerTable = Mapping[str, Callable[["ClientConnection", Call[Any]], Any]]
-
-
-class Services(Struct, frozen=True):
-    """The services that all connections of a server share."""
-
-    settings: Settings
-    spawner: Spawner
-    sessions: SessionRegistry
-    handlers: HandlerTable
-    describe_server: Callable[[], ServerStatus]
-    metrics: Metrics
-    lanes: Lanes
-    large_answers: MemoryBudget
-    profiles: Profiles
-    sandboxes: Sandboxes
-    file_workers: FileWorkers
-    proxy_turns: Turns
-    host_rules: HostRules
 
 
 class ClientConnection:

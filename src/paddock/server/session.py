@@ -18,7 +18,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Iterable
 from functools import cached_property, partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET
 
@@ -35,9 +35,9 @@ from paddock.protocol.intercept import ExecEvent, encode_note, encode_summary
 from paddock.protocol.network import POLICY_DECISION
 from paddock.protocol.process import StartResult
 from paddock.protocol.process_event import ClosedEvent, ExitedEvent, FailedEvent, OutputEvent
-from paddock.protocol.structure import Result
 from paddock.protocol.usage import encode_usage
 from paddock.server.files import ConfirmedCloses
+from paddock.server.outbox import Outbox
 from paddock.server.questions import SessionQuestions
 from paddock.server.record import SessionRecord
 from paddock.server.session_process import SessionProcess, has_failed
@@ -60,24 +60,6 @@ KILLED_WITHIN_S = 5.0
 """How long to wait for the exits of killed processes. They take milliseconds, unless the kernel holds a
 process in a system call that can't be interrupted; the client does not learn what happens to that one.
 """
-
-
-class Outbox(Protocol):
-    """Where a session's notifications go while it is attached."""
-
-    @property
-    def is_congested(self) -> bool:
-        """Return whether the client reads too slowly to be sent more output."""
-
-    @property
-    def has_extensions(self) -> bool:
-        """Return whether the client wants more than the reference protocol's shapes."""
-
-    def notify(self, method: str, params: Result, *, is_optional: bool = False) -> None:
-        """Send a notification; an optional one only if the client asked for it."""
-
-    def give_way(self) -> None:
-        """End the connection, soon, if its client does not answer pings."""
 
 
 class Session:

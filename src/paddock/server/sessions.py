@@ -11,8 +11,9 @@ from paddock.config import Settings
 from paddock.errors import UnknownQuestion, UnknownSession
 from paddock.process.managed import ManagedProcess
 from paddock.server.metrics import Metrics
+from paddock.server.outbox import Outbox
 from paddock.server.record import SessionRecord
-from paddock.server.session import REMEMBERED_CLOSED, Outbox, Session
+from paddock.server.session import REMEMBERED_CLOSED, Session
 
 if TYPE_CHECKING:
     from paddock.audit.writer import Audit

@@ -50,13 +50,14 @@ from paddock.protocol.process_event import FailedEvent, StartedEvent
 from paddock.protocol.question import EXEC_APPROVAL
 from paddock.sandbox.profile.enforced import is_enforced
 from paddock.server.confinement import Confinement
-from paddock.server.connection import ClientConnection, Services
+from paddock.server.connection import ClientConnection
 from paddock.server.dispatch import Then
 from paddock.server.environment import user_shell
 from paddock.server.handlers.confinement import confinement_of
 from paddock.server.handlers.network import refuse_unconfined, wanted_profile, with_network
 from paddock.server.profiles import Profiles
 from paddock.server.sandbox_enclosure import SandboxEnclosure
+from paddock.server.services import Services
 from paddock.server.session_process import SessionProcess
 
 SANDBOXED: Final = "linuxSeccomp"

@@ -17,11 +17,13 @@ so that `import paddock` costs next to nothing.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from paddock.version import __version__
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from paddock.agent.agent import Agent, Tools
     from paddock.agent.approval import Approval, ApprovalDecision, ApprovalRequest, Approver
     from paddock.agent.approval_policy import ApprovalPolicy, Granular

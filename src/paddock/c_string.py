@@ -6,9 +6,11 @@ could inject arguments of his own; so it is an error here, whatever was checked 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from paddock.excerpt import excerpt
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 NUL_FLAW = "contains a NUL byte"
 

@@ -10,8 +10,7 @@ import contextlib
 import re
 from collections.abc import Iterable
 from enum import StrEnum
-from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct
@@ -24,7 +23,9 @@ from paddock.model.host_pattern import HostPattern
 from paddock.model.interceptor import Interceptor
 from paddock.model.log_setting import LogFormat, LogLevel
 from paddock.model.network_secret import NetworkSecret
-from paddock.toml_flaw import flaw_of, instead, line_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -281,6 +282,8 @@ def place_of(key: str, path: Path, text: str) -> str | None:
 
     `key` may name a part of a setting, as `permissions.mine.limits` or `allowed_hosts[0]`.
     """
+    from paddock.toml_flaw import line_of
+
     line = line_of(re.split(r"[.\[]", key), text)
     return None if line is None else f"{path}:{line}"
 
@@ -309,6 +312,8 @@ _NEVER_SHOWN = frozenset({"ws_token_sha256", "network_secrets"})
 
 
 def _named(message: str, table: dict[str, Any]) -> ConfigError:
+    from paddock.toml_flaw import flaw_of, instead
+
     flaw = flaw_of(message)
     if not flaw.key:
         if (unknown := flaw.unknown_key) is None:

@@ -15,12 +15,15 @@ from __future__ import annotations
 import os
 import site
 import sys
-from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Final
 
 from paddock.installed_file import FileId, InstalledFiles
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Final
 
 LINK_LIMIT: Final = 40
 """Links on the way to one file, as in the kernel (path_resolution(7))."""

@@ -10,7 +10,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from typing import Final
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
 
 SEALS: Final = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 """Nobody who has the descriptor can change the file (memfd_create(2))."""

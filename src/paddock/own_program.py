@@ -19,15 +19,18 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from functools import cache
 from types import MappingProxyType
-from typing import Final
 
 from paddock import installation
 from paddock.native_program import native_path
 from paddock.shortage import raise_if_short
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Final
 
 SEARCH_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where a helper may look for programs: directories of root on every system we know."""

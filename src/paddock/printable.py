@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from functools import cache
+from typing import Final
 
-_INVISIBLE = re.compile(
+_INVISIBLE: Final = (
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 """Letters, marks and symbols by name that nobody sees: fillers, joiners and selectors of variants. Two names
@@ -20,13 +22,20 @@ def printable(text: str) -> str:
     unprintable to `str.isprintable`: nothing that a client names can forge a line or
     disturb a terminal. Characters that can't be seen are written in the same way.
     """
-    if text.isprintable() and (text.isascii() or _INVISIBLE.search(text) is None):
+    if text.isprintable() and (text.isascii() or _invisible().search(text) is None):
         return text
-    return "".join(char if _is_seen(char) else _escape(char) for char in text)
+    return "".join(char if is_visible(char) else _escape(char) for char in text)
 
 
-def _is_seen(char: str) -> bool:
-    return char.isprintable() and _INVISIBLE.match(char) is None
+@cache
+def _invisible() -> re.Pattern[str]:
+    # Every command line imports this module, and few have to compile this.
+    return re.compile(_INVISIBLE)
+
+
+def is_visible(char: str) -> bool:
+    """Return whether a terminal shows a character, and a person sees it."""
+    return char.isprintable() and _invisible().match(char) is None
 
 
 def _escape(char: str) -> str:

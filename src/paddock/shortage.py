@@ -7,7 +7,10 @@ reading it as "somebody has changed it" would blame the wrong party.
 from __future__ import annotations
 
 import errno
-from typing import Final
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
 
 _SHORT: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
 

@@ -11,9 +11,11 @@ A `SimpleWildcard` compiles none: a client may bring many, each for one use.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from typing import Final
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterable
+    from typing import Final
 
 PATTERN_COST: Final = 8
 """What a pattern costs in addition to its characters, in units of one character."""
@@ -32,6 +34,8 @@ class Wildcard:
     __slots__ = ("_first", "_last", "_middle")
 
     def __init__(self, characters: Iterable[str | None], *, ignores_case: bool = False) -> None:
+        import re
+
         pieces: list[list[str]] = [[]]
         for character in characters:
             if character is None:
@@ -66,6 +70,8 @@ class _Piece:
     __slots__ = ("length", "match", "search")
 
     def __init__(self, characters: list[str], flags: re.RegexFlag) -> None:
+        import re
+
         expression = re.compile("".join(characters), flags)
         self.length = len(characters)
         self.match = expression.match

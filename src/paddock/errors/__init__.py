@@ -7,6 +7,7 @@
     │   └── ProtocolViolation       the connection must be dropped
     ├── RequestError                a request was understood and refused, or failed
     │   ├── InvalidRequest          the caller's mistake, or the wrong moment
+    │   │   ├── InvalidPath         no path on the server's host; also a ValueError. Nothing was sent
     │   │   ├── UnknownProcess
     │   │   ├── ProcessExists
     │   │   ├── TooManyProcesses
@@ -65,6 +66,7 @@
     │   └── PatchError              a patch that a model wrote
     │       ├── InvalidPatch        it can't be read
     │       ├── PatchMismatch       the file does not contain the lines to replace
+    │       ├── PatchTooLong        to find them would take too long
     │       └── PatchIncomplete     a write failed; the earlier writes were undone where possible
     ├── ProxyError                  a connection that a command requested from the proxy failed
     │   ├── ProxyRequestError       the request to the proxy makes no sense
@@ -101,9 +103,11 @@ first used: a command line that starts one program needs two of them.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Final
+
     from paddock.errors.base import (
         AuditLogError,
         ConfigError,
@@ -153,6 +157,7 @@ if TYPE_CHECKING:
         FetchFailed,
         ForeignSession,
         InvalidParams,
+        InvalidPath,
         InvalidProfile,
         InvalidRequest,
         MethodNotFound,
@@ -193,6 +198,7 @@ if TYPE_CHECKING:
         PatchError,
         PatchIncomplete,
         PatchMismatch,
+        PatchTooLong,
         ToolError,
     )
     from paddock.errors.transport import (
@@ -235,6 +241,7 @@ __all__ = [
     "HostUnreachable",
     "InvalidParams",
     "InvalidPatch",
+    "InvalidPath",
     "InvalidProfile",
     "InvalidRequest",
     "InvalidRule",
@@ -255,6 +262,7 @@ __all__ = [
     "PatchError",
     "PatchIncomplete",
     "PatchMismatch",
+    "PatchTooLong",
     "PatternNotFound",
     "ProcessExists",
     "ProcessLost",

@@ -19,6 +19,10 @@ class InvalidRequest(RequestError):
     """The caller's mistake, or a request at the wrong moment."""
 
 
+class InvalidPath(InvalidRequest, ValueError):
+    """No path on a server's host can be like this one. Nothing was sent."""
+
+
 class UnknownProcess(InvalidRequest):
     """No process of this session has that id, or it was forgotten after it closed."""
 

@@ -74,6 +74,17 @@ class PatchMismatch(PatchError):
         return f"{self.path} does not have these lines, or not in this order; read it again:\n{expected}"
 
 
+class PatchTooLong(PatchError):
+    """To find the lines to replace would take too long."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"the changes of {self.path} take too long to find; give fewer in one patch"
+
+
 class PatchIncomplete(PatchError):
     """A write failed in the middle of a patch. The earlier writes are undone, except `left`."""
 

@@ -103,10 +103,10 @@ SHOWN_COMMAND_CHARACTERS = 200
 
 
 def _shown(command: tuple[str, ...]) -> str:
-    import shlex
+    from paddock.quotation import quoted_words
 
     # Join only as many words as fit: a command may have hundreds of thousands.
-    text = shlex.join(command[: SHOWN_COMMAND_CHARACTERS + 1])
+    text = quoted_words(command[: SHOWN_COMMAND_CHARACTERS + 1])
     if len(text) > SHOWN_COMMAND_CHARACTERS:
         text = f"{text[:SHOWN_COMMAND_CHARACTERS]}…"
     return f"`{text}`"

@@ -213,7 +213,9 @@ SpecialPath = (
 )
 
 
-class ExactPath(Grant, frozen=True, kw_only=True, tag_field="type", tag="path"):
+# The garbage collector need not look at the entries, of which a profile may have thousands: nothing that they
+# hold leads back to them.
+class ExactPath(Grant, frozen=True, kw_only=True, gc=False, tag_field="type", tag="path"):
     """One path and everything below it."""
 
     path: str
@@ -240,7 +242,7 @@ class NamedPath(Grant, frozen=True, kw_only=True, tag_field="type", tag="special
     value: SpecialPath
 
 
-class AccessEntry(Grant, frozen=True, kw_only=True, omit_defaults=True):
+class AccessEntry(Grant, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """The access to one path."""
 
     path: ExactPath | GlobPath | NamedPath

@@ -6,11 +6,14 @@ These patterns match whole words, and compounds that people write as one word. T
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
-from typing import Final
 
 from paddock.wildcard import SimpleWildcard
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Final
 
 SECRET_NAMES: Final = (
     "KEY",

@@ -8,7 +8,7 @@ without being encoded as JSON. `plain_message` is the opposite.
 
 from __future__ import annotations
 
-from pybase64 import b64encode
+import pybase64
 
 BULK_BYTES = 1024
 """Below this the detour costs more than it saves."""
@@ -20,7 +20,7 @@ def splice(message: bytes, chunk: bytes) -> bytes:
     """Put `chunk` into a message that holds one empty chunk: `…"chunk":""…`."""
     # No string of the message contains this: quotes inside a string are escaped.
     start = message.index(_EMPTY_CHUNK) + len(_EMPTY_CHUNK) - 1
-    return b"".join((message[:start], b64encode(chunk), message[start:]))
+    return b"".join((message[:start], pybase64.b64encode(chunk), message[start:]))
 
 
 class Splicing:
@@ -32,7 +32,7 @@ class Splicing:
 
     def add(self, piece: bytes | bytearray) -> None:
         """Append a piece; the size of every one but the last must be a multiple of three bytes."""
-        self._message += b64encode(piece)
+        self._message += pybase64.b64encode(piece)
 
     def finish(self) -> bytearray:
         """Return the whole message."""

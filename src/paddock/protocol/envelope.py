@@ -7,7 +7,7 @@ an error response, and checks that it is one.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import DecodeError, Raw, Struct, json, structs
 
@@ -17,10 +17,11 @@ from paddock.protocol import bulk
 from paddock.protocol.bound import MAX_NAME_CHARS
 from paddock.protocol.codec import CodecLimits, read_json, write_json
 from paddock.protocol.codes import INVALID_REQUEST, code_of, data_of
-from paddock.protocol.fetch import HttpResult
-from paddock.protocol.fs import ReadBlockResult, ReadFileResult, WriteBlockParams
-from paddock.protocol.process import WriteParams
 from paddock.protocol.process_event import OutputEvent
+
+if TYPE_CHECKING:
+    from paddock.protocol.fetch import HttpResult
+    from paddock.protocol.fs import ReadBlockResult
 
 RequestId = int | str
 
@@ -142,10 +143,11 @@ class _NotificationEnvelope(Struct, frozen=True):
 
 def write_request(request_id: RequestId, method: str, params: Any) -> bytes:
     """Write a request; leave parameters of None out."""
-    if isinstance(params, WriteParams | WriteBlockParams) and len(params.chunk) >= bulk.BULK_BYTES:
-        frame = write_json(_RequestEnvelope(request_id, method, structs.replace(params, chunk=b"")))
-        return bulk.splice(frame, params.chunk)
-    return write_json(_RequestEnvelope(request_id, method, params))
+    chunk: bytes = params.chunk if getattr(params, "HAS_CHUNK", False) else b""
+    if len(chunk) < bulk.BULK_BYTES:
+        return write_json(_RequestEnvelope(request_id, method, params))
+    frame = write_json(_RequestEnvelope(request_id, method, structs.replace(params, chunk=b"")))
+    return bulk.splice(frame, chunk)
 
 
 def write_notification(method: str, params: Any) -> bytes:
@@ -179,6 +181,8 @@ def write_error(request_id: RequestId, error: RequestError, *, has_extensions: b
 
 def begin_file(request_id: RequestId) -> bulk.Splicing:
     """Begin the answer to `fs/readFile`; the caller fills in the content of the file."""
+    from paddock.protocol.fs import ReadFileResult
+
     return bulk.Splicing(write_json(_ResultEnvelope(request_id, ReadFileResult(data_base64=b""))))
 
 

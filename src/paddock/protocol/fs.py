@@ -155,6 +155,8 @@ class ReadBlockParams(Params, frozen=True, kw_only=True):
 class WriteBlockParams(Params, frozen=True, kw_only=True):
     """Write to an open file. An error closes it."""
 
+    HAS_CHUNK: ClassVar[bool] = True
+
     handle_id: str
     offset: Unsigned
     chunk: bytes
@@ -249,15 +251,19 @@ class ReadDirectoryResult(Result, frozen=True, kw_only=True):
 class CanonicalizeResult(Result, frozen=True, kw_only=True):
     """The path without links and dots."""
 
-    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"read_only", "way"})
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"other_names", "read_only", "way"})
 
     path: str
     read_only: bool | UnsetType = UNSET
     """Whether it lies on a mount that can't be written, as all does that a sandbox protects. Only if asked
     for."""
     way: list[str] | UnsetType = UNSET
-    """Each link on the way, each directory that is left by `..`, and the path itself at the end; all without
-    links. Whoever can change one of them can make the path lead elsewhere. Only if asked for."""
+    """Each link on the way, each directory that is left by `..`, other paths by which mounts show one of
+    them, and the path itself at the end; all without links. Whoever can change one of them can make the path
+    lead elsewhere. Only if asked for."""
+    other_names: bool | UnsetType = UNSET
+    """Whether a file is there with other names (hard links), by which the server's user may change it. Only
+    with the way."""
 
 
 class WalkEntry(Result, frozen=True, kw_only=True):

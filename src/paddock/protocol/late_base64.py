@@ -6,7 +6,7 @@ The reference protocol refuses bad base64 in most places as bad parameters, but 
 
 from __future__ import annotations
 
-from pybase64 import b64encode
+import pybase64
 
 from paddock.protocol.strict_base64 import decode_base64
 
@@ -29,4 +29,6 @@ class LateBase64:
     @property
     def text(self) -> str:
         """Return the data in base64."""
-        return self._given if isinstance(self._given, str) else b64encode(self.decode()).decode("ascii")
+        return (
+            self._given if isinstance(self._given, str) else pybase64.b64encode(self.decode()).decode("ascii")
+        )

@@ -11,7 +11,6 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
-from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from paddock.c_string import NUL_FLAW
 from paddock.excerpt import excerpt
@@ -21,7 +20,8 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _DRIVE = re.compile(r"/[A-Za-z]:(/|$)")
 _LOCAL_AUTHORITIES = ("", "localhost")
 _UNQUOTED = "/!$&'()*+,;=:@~"
-_PLAIN = re.compile(rb"[A-Za-z0-9._-]+")
+_PLAIN = re.compile(rb"[A-Za-z0-9._/!$&'()*+,;=:@~-]+")
+"""What a URI holds as it is."""
 _FILE = "file://"
 
 
@@ -67,7 +67,7 @@ class HostPath:
             if _PLAIN.fullmatch(name):
                 yield encoded_prefix + name.decode("ascii")
             else:
-                yield encoded_prefix + quote_from_bytes(name, safe=_UNQUOTED)
+                yield encoded_prefix + _quoted(name)
 
     def __str__(self) -> str:
         return self.text
@@ -84,7 +84,7 @@ class HostPath:
 
 def file_uri(path: str) -> str:
     """Return the `file:` URI of an absolute path; undecodable bytes survive the round trip."""
-    return _FILE + quote_from_bytes(path.encode("utf-8", "surrogateescape"), safe=_UNQUOTED)
+    return _FILE + _quoted(path.encode("utf-8", "surrogateescape"))
 
 
 def parse_path(text: str) -> HostPath:
@@ -107,6 +107,8 @@ def parse_path(text: str) -> HostPath:
     if "#" in text:
         raise ValueError(f"path {text!r} has a fragment; write '#' in a name as %23")
     if "%" in path:
+        from urllib.parse import unquote_to_bytes
+
         path = unquote_to_bytes(path).decode("utf-8", "surrogateescape")
     if "\0" in path:
         raise ValueError(f"path {text!r} {NUL_FLAW}")
@@ -115,6 +117,14 @@ def parse_path(text: str) -> HostPath:
     if ":" in path and _DRIVE.match(path):
         is_foreign = True
     return HostPath(path, text, is_foreign)
+
+
+def _quoted(path: bytes) -> str:
+    if _PLAIN.fullmatch(path):
+        return path.decode("ascii")
+    from urllib.parse import quote_from_bytes
+
+    return quote_from_bytes(path, safe=_UNQUOTED)
 
 
 def _split_uri(text: str) -> tuple[str, bool]:

@@ -23,6 +23,7 @@ class _Reader(Struct, frozen=True):
 
     method: Method
     decode: Callable[[bytes], Params]
+    may_be_absent: bool
 
 
 _readers: dict[str | None, _Reader] = {}
@@ -48,8 +49,7 @@ def read_plain(message: bytes | memoryview, limits: CodecLimits) -> Call[Params]
             return None
         reader = made
     if body is None:
-        is_good = reader.method.params is NoParams
-        return Call(request_id, reader.method, NO_PARAMS, len(message)) if is_good else None
+        return Call(request_id, reader.method, NO_PARAMS, len(message)) if reader.may_be_absent else None
     bulk_bytes = 0
     try:
         params = reader.decode(body)
@@ -65,5 +65,7 @@ def _make_reader(name: str | None) -> _Reader | None:
     method = METHODS.get(name) if name is not None else None
     if method is None or not method.is_for_all:
         return None
-    _readers[name] = reader = _Reader(method, json.Decoder(method.params, dec_hook=from_wire).decode)
+    kind = method.params
+    decode = json.Decoder(kind, dec_hook=from_wire).decode
+    _readers[name] = reader = _Reader(method, decode, may_be_absent=kind is NoParams)
     return reader

@@ -314,6 +314,7 @@ class WriteParams(Params, frozen=True, kw_only=True):
     """Write to stdin. A `write_id` makes it idempotent and turns refusals into statuses."""
 
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"session_id"})
+    HAS_CHUNK: ClassVar[bool] = True
 
     process_id: Name
     chunk: bytes

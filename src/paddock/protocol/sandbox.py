@@ -31,13 +31,13 @@ from paddock.protocol.structure import Params
 WindowsSandboxLevel = Literal["disabled", "restricted-token", "elevated", "mxc"]
 
 
-class ExactPath(Grant, frozen=True, kw_only=True, tag_field="type", tag="path"):
+class ExactPath(Grant, frozen=True, kw_only=True, gc=False, tag_field="type", tag="path"):
     """One path and everything below it."""
 
     path: HostPath
 
 
-class AccessEntry(Grant, frozen=True, kw_only=True, omit_defaults=True):
+class AccessEntry(Grant, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """The access to one path."""
 
     path: ExactPath | GlobPath | NamedPath

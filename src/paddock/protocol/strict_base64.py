@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pybase64 import b64decode
+import pybase64
 
 _LAST_SYMBOLS = (b"", b"AQgw", b"AEIMQUYcgkosw048")
 """Symbols allowed before padding, by the number of bytes in the last group: unused bits are zero (3.5)."""
@@ -11,7 +11,7 @@ _LAST_SYMBOLS = (b"", b"AQgw", b"AEIMQUYcgkosw048")
 def decode_base64(encoded: bytes | memoryview) -> bytes:
     """Return the data. Raises ValueError that says what is wrong."""
     try:
-        data = b64decode(encoded, validate=True)
+        data = pybase64.b64decode(encoded, validate=True)
     except ValueError as error:
         raise ValueError(f"invalid base64: {error}") from error
     beyond = len(data) % 3

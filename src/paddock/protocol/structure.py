@@ -25,6 +25,8 @@ class Params(Struct, frozen=True, kw_only=True, rename="camel"):
 
     EXTENSIONS: ClassVar[frozenset[str]] = frozenset()
     """Fields that the reference protocol does not have; they can't be given by position."""
+    HAS_CHUNK: ClassVar[bool] = False
+    """Whether its field `chunk` may hold so many bytes that they are written as in `bulk`."""
 
 
 class Result(Struct, frozen=True, kw_only=True, rename="camel"):

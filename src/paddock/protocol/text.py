@@ -74,7 +74,7 @@ class TextEdit(Params, frozen=True, kw_only=True):
     """The present text."""
     new: str
     """The text to put in its place."""
-    count: Annotated[int, Meta(ge=1)] = 1
+    count: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 1
     """How often `old` must occur, exactly; the edit replaces each occurrence."""
 
 

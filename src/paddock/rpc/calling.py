@@ -38,8 +38,6 @@ from paddock.protocol.plain_message import scan, with_base64
 from paddock.protocol.question import QuestionParams
 from paddock.protocol.structure import Params, Result
 
-_NOTIFICATIONS = NOTIFICATIONS | OPTIONAL_NOTIFICATIONS
-
 _LIMITS = CodecLimits()
 """Limits of the fast path for bulk messages; the ordinary way reads a larger one."""
 
@@ -121,10 +119,10 @@ class CallingConnection:
         if message.method is not None:
             if message.id is not None:
                 return _asked(message.id, message.method, message.params)
-            kind = _NOTIFICATIONS.get(message.method)
-            if kind is None:
+            decoder = _decoder_of_notification(message.method)
+            if decoder is None:
                 return None
-            return Told(message.method, _decode(_decoder_of(kind), message.params, message.method))
+            return Told(message.method, _decode(decoder, message.params, message.method))
         if message.id is None:
             raise ProtocolViolation("the server sent a message without method and id")
         if message.id == UNREADABLE_ID and message.error is not None:
@@ -160,11 +158,9 @@ class CallingConnection:
     def _decoder(self, request_id: RequestId | None, method: str | None) -> json.Decoder[Any] | None:
         """Return the decoder of a notification, or of the answer to a request; None if unknown."""
         if method is not None:
-            kind = _NOTIFICATIONS.get(method) if request_id is None else None
-        else:
-            asked = self._methods.get(request_id) if request_id is not None else None
-            kind = METHODS[asked].result if asked is not None else None
-        return None if kind is None else _decoder_of(kind)
+            return _decoder_of_notification(method) if request_id is None else None
+        asked = self._methods.get(request_id) if request_id is not None else None
+        return None if asked is None else _decoder_of(METHODS[asked].result)
 
 
 def answer(request_id: RequestId, result: Params) -> bytes:
@@ -193,6 +189,20 @@ def _asked(request_id: RequestId, method: str, params: Raw) -> Asked | Unanswera
 def _decoder_of(kind: Any) -> json.Decoder[Any]:
     """Return the decoder of a type, made on first use: making them all takes 7 ms."""
     return json.Decoder(kind)
+
+
+def _decoder_of_notification(name: str) -> json.Decoder[Any] | None:
+    decoder = _notification_decoders.get(name)
+    if decoder is None:
+        kind = NOTIFICATIONS.get(name) or OPTIONAL_NOTIFICATIONS.get(name)
+        if kind is None:
+            return None
+        decoder = _notification_decoders[name] = _decoder_of(kind)
+    return decoder
+
+
+_notification_decoders: dict[str, json.Decoder[Any]] = {}
+"""Of notifications that have come: there is one for each chunk of output."""
 
 
 def _decode(decoder: json.Decoder[Any], raw: Raw, name: str) -> Any:

@@ -152,7 +152,7 @@ class ServingConnection:
         params = convert_params(request.params, method.params)
         if self._state is not _READY or method.name == INITIALIZE:
             self._check_moment(method)
-        if method.result is None:
+        if not method.is_offered:
             raise MethodNotFound(f"this server does not offer {method.name!r} yet")
         return Call(request.id, method, params, size_bytes)
 

@@ -117,7 +117,7 @@ def test_unknown_methods_are_told_before_everything() -> None:
 
 
 def test_methods_of_later_versions_check_their_parameters_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METHODS, "fs/readFile", replace(METHODS["fs/readFile"], result=None))
+    monkeypatch.setitem(METHODS, "fs/readFile", replace(METHODS["fs/readFile"], result_type=None))
     # Those that other tests have called are remembered as they were.
     monkeypatch.setattr(plain_request, "_readers", {})
     made = connection(State.READY)

@@ -37,6 +37,8 @@ static bool bind_on_itself(const char *path, bool is_read_only) {
     struct mount_attributes wanted = {.set = ATTRIBUTE_NO_SUID | ATTRIBUTE_NO_DEVICES |
                                              (is_read_only ? ATTRIBUTE_READ_ONLY : 0)};
     int place = open_without_links(path);
+    if (place < 0)
+        return false;
     int tree = (int)syscall(OPEN_TREE, place, "", AT_EMPTY_PATH | TREE_RECURSIVE | TREE_CLONE | O_CLOEXEC);
     bool is_done =
         tree >= 0 &&

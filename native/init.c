@@ -62,6 +62,9 @@
  *     forwards the signals it gets. Otherwise both share the group of the launcher, whose signals reach the command
  *     directly; if the command has moved to its own group, as shells do, the init forwards them. The init forwards
  *     neither signals from the command nor realtime signals (signals.h).
+ *   - In a pid namespace and a session of its own, SIGTTIN from outside stops everything until SIGCONT from outside
+ *     (suspension.h). If something runs in between, the init kills everything, with exit status 125 and one line on
+ *     standard error.
  *
  * Privilege: under bubblewrap it has none left, and runs with the filter in force. Without bubblewrap it has the
  * caller's, and drops every capability before anything else. It trusts its words. It does not trust the command. At
@@ -99,6 +102,7 @@
 #include "read_only.h"
 #include "report.h"
 #include "signals.h"
+#include "suspension.h"
 #include "task.h"
 #include "waiting.h"
 
@@ -257,6 +261,16 @@ static void pass_on(int signo, pid_t command) {
         kill(-group, signo);
 }
 
+/* Only a process outside of the pid namespace has no number here, and kill(2) lets nobody choose the number. A command
+ * in the session of its launcher is stopped like every job there. It gets this signal like any other, of which a client
+ * may send as many as it likes. */
+static bool is_about_suspension(const struct signalfd_siginfo *arrived) {
+    bool is_from_outside = getpid() == 1 && arrived->ssi_code == SI_USER && arrived->ssi_pid == 0;
+    bool has_own_session = getpgrp() == getpid();
+    return is_from_outside && has_own_session && task.program &&
+           (arrived->ssi_signo == SIGTTIN || (arrived->ssi_signo == SIGCONT && suspension.is_on));
+}
+
 /* Handles the signals that have arrived so far and no more, so that the clock and the launcher get their turn. */
 static void serve_signals(int signals, pid_t command) {
     struct signalfd_siginfo arrived[ARRIVALS_LIMIT];
@@ -267,6 +281,10 @@ static void serve_signals(int signals, pid_t command) {
         bool is_of_masks = each->ssi_signo == MASK_SIGNAL;
         /* No matter who sent it: while one from another sender is pending, the kernel does not add its own. */
         is_told_of_masks = is_told_of_masks || is_of_masks;
+        if (is_about_suspension(each)) {
+            each->ssi_signo == SIGCONT ? resume() : suspend();
+            continue;
+        }
         if (each->ssi_signo != SIGCHLD && !(is_of_masks && each->ssi_code == SI_KERNEL) && is_for_command(each))
             pass_on((int)each->ssi_signo, command);
     }
@@ -282,6 +300,14 @@ static _Noreturn void end_overdue(void) {
     report(&(struct report){.kind = REPORT_WALL_LIMIT});
     SAY("the command was killed, because it took longer than ", number_text(digits, task.wall_s, 10, 1), " s");
     finish(EXIT_WALL);
+}
+
+static _Noreturn void end_running(void) {
+    end_with_masks();
+    kill_the_rest();
+    report(&(struct report){.kind = REPORT_RAN});
+    SAY("the command was killed, because it went on while it was stopped");
+    finish(EXIT_NOT_CONFINED);
 }
 
 /* Returns a descriptor that becomes readable when the time is over, or -1. */
@@ -359,7 +385,8 @@ int main(int argc, char **argv) {
         {.fd = masks.mounts, .events = POLLPRI}};
     for (bool has_more = false;;) {
         /* Each turn does a bounded amount of work, and starts with the work that the command must not be able to delay. */
-        if (poll(events, 4, has_more ? 0 : masks.has_unwatched ? LOOK_MS : -1) < 0 && errno != EINTR)
+        int wait_ms = suspension.is_on ? next_look_ms() : masks.has_unwatched ? LOOK_MS : -1;
+        if (poll(events, 4, has_more ? 0 : wait_ms) < 0 && errno != EINTR)
             refuse("poll", "");
         if (events[2].revents)
             finish(EXIT_ABANDONED);
@@ -367,6 +394,8 @@ int main(int argc, char **argv) {
             hold_masks();
         if (events[0].revents)
             serve_signals(signals, command);
+        if (suspension.is_on && !keeps_still())
+            end_running();
         /* Before the clock, so that a command that ended in time counts as such. */
         if (events[0].revents || events[1].revents || has_more)
             has_more = reap(command);

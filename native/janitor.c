@@ -50,6 +50,7 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -137,9 +138,9 @@ static void note_new(char *items, const char *end) {
     note_in_journal(fresh, length);
 }
 
-/* Receives one packet, and the descriptors that may come with it, or -1 for each that does not. Returns its length, or 0
- * if the launcher is gone. */
-static size_t receive(char packet[PACKET_BYTES + 1], int files[FILES_LIMIT]) {
+/* Receives one packet, and the descriptors that may come with it, or -1 for each that does not. Sets `has_lost` if there
+ * was no room for all of them. Returns its length, or 0 if the launcher is gone. */
+static size_t receive(char packet[PACKET_BYTES + 1], int files[FILES_LIMIT], bool *has_lost) {
     char room[CMSG_SPACE(FILES_LIMIT * sizeof(int))] __attribute__((aligned(8)));
     struct iovec part = {.iov_base = packet, .iov_len = PACKET_BYTES};
     struct msghdr message = {
@@ -150,6 +151,7 @@ static size_t receive(char packet[PACKET_BYTES + 1], int files[FILES_LIMIT]) {
     if (length <= 0)
         return 0;
     packet[length] = '\0';
+    *has_lost = message.msg_flags & MSG_CTRUNC;
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     if (header && header->cmsg_type == SCM_RIGHTS)
         memcpy(files, CMSG_DATA(header), header->cmsg_len - CMSG_LEN(0));
@@ -186,14 +188,18 @@ static int serve_item(char verb, char *text) {
     return holds ? hold(text, &item) : verb == 'd' ? drop(text) : verb == 'l' ? linger(text) : EINVAL;
 }
 
-/* Answers one packet, on the socket or on the descriptor that came with it. A NUL follows the packet, if need be past
- * the buffer. Returns whether the launcher is there. */
-static bool serve(char *packet, size_t length, const int files[FILES_LIMIT]) {
+/* Answers one packet, on the socket or on the descriptor that came with it. If that descriptor was lost, the launcher
+ * sees the end of its pipe, and takes an answer on the socket for that to its next packet. A NUL follows the packet, if
+ * need be past the buffer. Returns whether the launcher is there. */
+static bool serve(char *packet, size_t length, const int files[FILES_LIMIT], bool has_lost) {
     static char answer[PACKET_BYTES + 1];
     size_t answered = 0;
     char verb = packet[0];
     int masking = files[NAMESPACES - 1] < 0 ? EBADF : 0;
     int way = verb == 'm' ? files[NAMESPACES] : verb == 'd' || verb == 'l' ? files[0] : -1;
+    /* Nobody would learn what is held. */
+    if (has_lost && verb == 'm')
+        return true;
     pauses = PAUSES;
     if (verb == 'h' || verb == 'm')
         note_new(packet + 1, packet + length);
@@ -210,8 +216,8 @@ static bool serve(char *packet, size_t length, const int files[FILES_LIMIT]) {
         tidy_journal();
     has_parted = false;
     /* A launcher that no longer waits for this answer may wait for others. */
-    bool is_sent = way >= 0 ? write(way, answer, answered) >= 0 || errno == EPIPE
-                            : send(launcher, answer, answered, MSG_NOSIGNAL) == (ssize_t)answered;
+    bool is_sent = has_lost || (way >= 0 ? write(way, answer, answered) >= 0 || errno == EPIPE
+                                         : send(launcher, answer, answered, MSG_NOSIGNAL) == (ssize_t)answered);
     close_cleared();
     return is_sent;
 }
@@ -257,6 +263,8 @@ int main(int argc, char **argv) {
     if (chdir("/") != 0)
         return 1;
     raise_descriptor_limit();
+    /* The mode of a placeholder is what it is recognized by, and the launcher may have any umask. */
+    umask(0);
     if (argc > 1)
         journal_path = argv[1];
     for (;;) {
@@ -264,10 +272,11 @@ int main(int argc, char **argv) {
         if (poll(&wait, 1, next_wait_ms()) <= 0)
             continue;
         int files[FILES_LIMIT];
-        size_t length = receive(packet, files);
+        bool has_lost;
+        size_t length = receive(packet, files, &has_lost);
         if (length == 0)
             break;
-        bool is_answered = serve(packet, length, files);
+        bool is_answered = serve(packet, length, files, has_lost);
         for (int i = 0; i < FILES_LIMIT; i++)
             if (files[i] >= 0)
                 close(files[i]);

@@ -203,14 +203,14 @@ static int make(int directory, const char *name, bool is_directory) {
 /* Removes a placeholder, or leaves it to a process that has begun to use it: rmdir(2) itself checks whether a directory
  * is empty. */
 static void unmake(int fd, int directory, const char *name, bool is_directory) {
+    if (is_git(name))
+        remove_sockets(directory);
     if (!is_directory) {
         unlinkat(directory, name, 0);
         return;
     }
-    if (is_git(name)) {
-        remove_sockets(directory);
+    if (is_git(name))
         remove_note(fd);
-    }
     if (unlinkat(directory, name, AT_REMOVEDIR) != 0 && is_placeholder(fd, true))
         fchmod(fd, ORDINARY_MODE);
 }

@@ -4,7 +4,7 @@
  * Packed and little-endian; the other side is src/paddock/sandbox/enforce/init.py. A report is one write below
  * PIPE_BUF, so a pipe carries it whole. The first is NOT_CONFINED, or CONFINED before any code of the command runs;
  * WAITING precedes it if the command comes later. The last is EXITED, after NOT_EXECUTED or PROCESS_LIMIT if they
- * apply, or WALL_LIMIT, or BREACH. If the last is missing, there was no command, or the init was killed with all its
+ * apply, or WALL_LIMIT, BREACH or RAN. SUSPENDED comes in between, once for each time. If the last is missing, there was no command, or the init was killed with all its
  * descendants.
  */
 #ifndef PADDOCK_REPORT_H
@@ -25,6 +25,8 @@ enum report_kind {
     REPORT_PROCESS_LIMIT = 6, /* value: 0; the command failed, and at its end no further process was allowed */
     REPORT_BREACH = 7,       /* value: 0; somebody outside took a mask away, and the init killed everything */
     REPORT_WAITING = 8,      /* value: 0; the sandbox is ready for its command (waiting.h) */
+    REPORT_SUSPENDED = 9,    /* value: 0; everything is stopped (suspension.h) */
+    REPORT_RAN = 10,         /* value: 0; something ran while everything was to be stopped, and the init killed everything */
 };
 
 struct __attribute__((packed)) report {

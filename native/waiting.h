@@ -33,6 +33,10 @@
 /* The descriptors of the packet, in this order. */
 enum { WORDS, FIRST_STREAM, STREAMS = 3, PARTS = FIRST_STREAM + STREAMS };
 
+/* How long to wait after a change of the mounts before the next look. The late masks are several changes in a row, and
+ * each look would delay the next mask. The command's arrival is another reason to look. */
+enum { SETTLE_MS = 1 };
+
 /* Receives the packet. Ends this process if none will come. */
 static void receive_parts(int parts[PARTS]) {
     char nothing, room[CMSG_SPACE(PARTS * sizeof(int))] __attribute__((aligned(8)));
@@ -106,16 +110,20 @@ static void await_command(int signals) {
     report(&(struct report){.kind = REPORT_WAITING});
     struct pollfd events[] = {{.fd = signals, .events = POLLIN}, {.fd = task.report},
                               {.fd = masks.mounts, .events = POLLPRI}, {.fd = task.waiting, .events = POLLIN}};
-    for (;;) {
-        if (poll(events, 4, masks.has_unwatched ? LOOK_MS : -1) < 0 && errno != EINTR)
+    for (bool is_settling = false;;) {
+        events[2].fd = is_settling ? -1 : masks.mounts;
+        int count = poll(events, 4, is_settling ? SETTLE_MS : masks.has_unwatched ? LOOK_MS : -1);
+        if (count < 0 && errno != EINTR)
             refuse("poll", "");
-        if (events[1].revents || (events[0].revents && is_told_to_end(signals)) ||
-            ((events[2].revents || masks.has_unwatched) && lost_mask()))
+        if (events[1].revents || (events[0].revents && is_told_to_end(signals)))
             _exit(EXIT_ABANDONED);
         if (events[3].revents) {
             take_command();
             return;
         }
+        if (((is_settling && count == 0) || masks.has_unwatched) && lost_mask())
+            _exit(EXIT_ABANDONED);
+        is_settling = is_settling ? count != 0 : events[2].revents != 0;
     }
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import signal
@@ -252,6 +253,18 @@ def _lower_limit_of_descriptors(count: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+HOARDS = 5
+"""Tries to use up all descriptors, without a sandbox."""
+
+
+@contextmanager
+def _no_other_hoard() -> Iterator[None]:
+    """Wait for other processes of the suite that do this: the kernel counts what all of them have sent."""
+    with Path(__file__).open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 @pytest.mark.parametrize("lower_limit", [1024, 1 << 20], ids=["usual limit", "raised limit"])
 async def test_command_that_sends_descriptors_to_nobody_leaves_others_their_starts(
     lower_limit: int, territory: Path, new_ground: NewGround
@@ -262,7 +275,11 @@ async def test_command_that_sends_descriptors_to_nobody_leaves_others_their_star
         pytest.skip("there is no ordinary user")
     ground = new_ground(user)
     ground.give()
-    with _lower_limit_of_descriptors(lower_limit), server_apart(user, territory) as url:
+    with (
+        _no_other_hoard(),
+        _lower_limit_of_descriptors(lower_limit),
+        server_apart(user, territory) as url,
+    ):
         async with paddock.connect(url) as box, paddock.connect(url) as other:
 
             async def is_startable(hoarding: paddock.Sandbox | None) -> list[bool]:
@@ -281,7 +298,11 @@ async def test_command_that_sends_descriptors_to_nobody_leaves_others_their_star
 
             confined = paddock.Sandbox(":workspace", roots=[ground.project])
             assert await is_startable(confined) == [True, True]
-            assert await is_startable(None) == [False, False]
+            # The kernel may still be freeing what the one before has sent, and then there is room again.
+            for _ in range(HOARDS):
+                if not any(await is_startable(None)):
+                    return
+            pytest.fail("nobody was kept from starting something")
 
 
 # ---- the time limit ----

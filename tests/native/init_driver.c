@@ -80,11 +80,20 @@ static _Noreturn void fake_exit(int status);
 #define _exit(status) fake_exit(status)
 #define main init_main
 
-/* In place of native/descendants.h, native/own_mounts.h and native/devices.h, which read nothing that they are told. */
+/* In place of native/descendants.h, native/suspension.h, native/own_mounts.h and native/devices.h, which read nothing
+ * that they are told. */
 #define PADDOCK_DESCENDANTS_H
+#define PADDOCK_SUSPENSION_H
 #define PADDOCK_OWN_MOUNTS_H
 #define PADDOCK_DEVICES_H
 static void kill_descendants(void);
+static struct {
+    bool is_on;
+} suspension;
+static void suspend(void);
+static void resume(void);
+static bool keeps_still(void);
+static int next_look_ms(void);
 static void own_mounts(void);
 static void make_devices(void);
 
@@ -255,6 +264,22 @@ static pid_t fake_wait(pid_t pid, int *status) {
 }
 
 static void kill_descendants(void) {
+}
+
+static void suspend(void) {
+    suspension.is_on = true;
+}
+
+static void resume(void) {
+    suspension.is_on = false;
+}
+
+static bool keeps_still(void) {
+    return !fails(7);
+}
+
+static int next_look_ms(void) {
+    return 0;
 }
 
 static void own_mounts(void) {

@@ -7,8 +7,10 @@ The modules in the directory were compiled with sanitizers, whose library has to
 
 from __future__ import annotations
 
+import os
 import random
 import sys
+from contextlib import suppress
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -17,6 +19,8 @@ from typing import Any
 from tests.native.seeds import seeds_of
 
 LARGE_BYTES = 64
+EXPECTED_BYTES = 24
+"""Size of an expectation about one path, in native/linkless.c."""
 
 
 def load(directory: Path, name: str) -> Any:
@@ -46,7 +50,8 @@ def changed(data: bytes, chance: random.Random) -> bytearray:
 
 
 def try_modules(directory: Path, count: int) -> None:
-    frames, scanner, status = (load(directory, name) for name in ("_frames", "_scanner", "_status"))
+    names = ("_frames", "_scanner", "_status", "_linkless")
+    frames, scanner, status, linkless = (load(directory, name) for name in names)
     chance = random.Random(0)
     received = [data for data in seeds_of("frames").values() if len(data) < 1000]
     messages = list(seeds_of("scan").values())
@@ -64,10 +69,27 @@ def try_modules(directory: Path, count: int) -> None:
         assert scanned is None or len(scanned) == 4
         strings = scanner.count_strings(message, 1000)
         assert strings is None or strings <= len(message)
-        try:
-            status.describe_at_once(b"/" + bytes(view[:200]).replace(b"\0", b"/"))
-        except OSError:
-            continue
+        path = b"/" + bytes(view[:200]).replace(b"\0", b"/")
+        for describe, name in (
+            (status.describe_at_once, path),
+            (linkless.identity_without_links, os.fsdecode(path)),
+        ):
+            with suppress(OSError):
+                describe(name)
+        try_looks(linkless, path, rest, chance)
+
+
+def try_looks(linkless: Any, path: bytes, data: bytearray, chance: random.Random) -> None:
+    for look in (linkless.status, linkless.identity, linkless.is_real, linkless.is_real_and_there):
+        look(os.fsdecode(path))
+    paths = tuple(path[: chance.randrange(1, len(path) + 1)] for _ in range(chance.randrange(4)))
+    expected = bytes(data[: EXPECTED_BYTES * len(paths)])
+    try:
+        differing = linkless.differing(paths, expected)
+    except ValueError:
+        assert len(expected) != EXPECTED_BYTES * len(paths)
+    else:
+        assert set(differing) <= set(range(len(paths)))
 
 
 if __name__ == "__main__":

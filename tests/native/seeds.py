@@ -219,6 +219,8 @@ def _texts() -> list[bytes]:
         b"/" + b"n" * 255 + b"/" + b"n" * 256,
         b"22 1 8:1 / / rw - ext4 /dev/sda1 rw\n31 22 0:5 / /m\\040s rw shared:7 - tmpfs shared:1 rw\n",
         b"22 1 8:1 / /master:1 rw unbindable - ext4 s m\n23 1 0:4 / /p rw master:2 - proc p rw\n",
+        b"Name:\tsh\nState:\tT (stopped)\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n",
+        b"State:\tD\nVmSize:\t9\nShdPnd:\t8\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t0\n",
         b"/none\x1b]0;title\x07 \x9b\xc2\x9b\xe2\x80\xae\xf3\xa0\x81\xbf\xf0\x9f\x98\x80\t\xed\xa0\x80",
     ]
     return [bytes((base, 255)) + text for text in texts for base in (0, 1)]

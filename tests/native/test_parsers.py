@@ -91,6 +91,10 @@ FAULTS = [
     Fault("bare", "bare_string.h", "while (text[length] && strchr(accepted,", "while (strchr(accepted,"),
     Fault("text", "isolation.h", "before = *at++", "at++"),
     Fault("text", "isolation.h", "field = NO_TAGS;", "field = FIRST_TAG;"),
+    Fault("text", "suspension.h", "if (!text)", "if (text && !*text)"),
+    Fault("text", "suspension.h", "case 'Z':", "case 'S':"),
+    Fault("text", "suspension.h", "mixed(suspension.key ^ tid)", "mixed(suspension.key & tid)"),
+    Fault("text", "suspension.h", "|| (process->is_waiting && !process->is_told)", ""),
     Fault("text", "descendants.h", 'strlen(rest) < strlen(") S ")', 'strlen(rest) < strlen(")")'),
 ]
 

@@ -1,6 +1,6 @@
 /*
- * Numbers (native/number.h), /proc/PID/stat (native/descendants.h), paths (native/without_links.h), the table of mounts
- * (native/isolation.h) and names in messages (native/text.h). Input: which base a number is in and how an open ends, and text.
+ * Numbers (native/number.h), /proc/PID/stat (native/descendants.h), the status of a task (native/suspension.h), paths
+ * (native/without_links.h), the table of mounts (native/isolation.h) and names in messages (native/text.h). Input: which base a number is in and how an open ends, and text.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,13 +23,15 @@ static ssize_t fake_read(char *to, size_t size);
 #include "descendants.h"
 #include "isolation.h"
 #include "number.h"
+#include "suspension.h"
 #include "text.h"
 #include "without_links.h"
 
 const char *const dictionary[] = {"1 (sh) S 1 ", "(", ")", ") S ", "18446744073709551615", "18446744073709551616", "4194304",
                                   "ffffffffffffffff", "/", "//", "..",
                                   "22 1 8:1 / / rw", " shared:1", " master:2", " unbindable", " - ext4 /dev/a rw", "\n",
-                                  "\033]0;", "\xc2\x9b", "\xe2\x80\xae", "\xf0\x9f\x98\x80", "\xf3\xa0\x81\xbf", "\xed\xa0\x80", NULL};
+                                  "\033]0;", "\xc2\x9b", "\xe2\x80\xae", "\xf0\x9f\x98\x80", "\xf3\xa0\x81\xbf", "\xed\xa0\x80",
+                                  "State:\tT", "State:\tR", "\nvoluntary_ctxt_switches:\t", "\nnonvoluntary_ctxt_switches:\t", NULL};
 
 static size_t names_left;
 
@@ -118,6 +120,24 @@ static void try_name(const char *name) {
     }
 }
 
+static void try_task(char *text) {
+    struct tasks tasks = {0}, other = {0};
+    add_task(2, text, &tasks);
+    add_task(3, text, &other);
+    const char *label = strncmp(text, "State:\t", 7) == 0 ? text - 1 : strstr(text, "\nState:\t");
+    char state = label ? label[8] : '\0';
+    check(tasks.count == 1, "a task counts once");
+    check(state && strchr("TtDZX", state) ? !tasks.is_running || !(tasks.print || tasks.work) : tasks.is_running,
+          "what is not stopped runs, and so does what can't be compared");
+    check(tasks.is_waiting == (state == 'D'), "the kernel works for what waits for it");
+    check(!(tasks.print || tasks.work) || tasks.print != other.print || tasks.work != other.work, "one task can't stand in for another");
+    if (tasks.is_waiting) {
+        struct tasks all = {0};
+        add_process(&tasks, &all);
+        check(all.is_running == (tasks.is_running || !tasks.is_told), "a task that is not to stop runs");
+    }
+}
+
 void try_input(const uint8_t *data, size_t size) {
     struct input input = {data, data + size};
     unsigned base = take_byte(&input) & 1 ? 16 : 10;
@@ -127,6 +147,7 @@ void try_input(const uint8_t *data, size_t size) {
     try_number(text, base);
     pid_t parent = parent_in(text);
     check(parent == -1 || (parent >= 0 && parent < PID_LIMIT), "a parent is a process");
+    try_task(text);
     walk_without_links(text);
     try_name(text);
     try_table(text, left_of(&input));

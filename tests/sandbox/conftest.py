@@ -14,7 +14,7 @@ import pytest
 from paddock.sandbox.enforce.janitor import Janitor
 from tests.sandbox.identity import ORDINARY, directory_of
 from tests.sandbox.launcher import Launcher
-from tests.sandbox.ways import WAYS, go
+from tests.sandbox.ways import LAUNCHER_WAYS, WAYS, go
 
 OUTSIDE_TMP = Path("/var/tmp")
 """/tmp itself can be written under the usual profiles, so it is no place for what must be protected."""
@@ -81,9 +81,9 @@ def launcher(request: pytest.FixtureRequest, launcher_of: Callable[[int], Launch
     return launcher_of(request.param)
 
 
-@pytest.fixture(params=WAYS)
+@pytest.fixture(params=LAUNCHER_WAYS)
 def launcher_way(request: pytest.FixtureRequest, launcher: Launcher) -> Iterator[str]:
-    """How command lines get the sandboxes of commands: both ways in turn."""
+    """How command lines get the sandboxes of commands: each way in turn."""
     launcher.way = request.param
     yield launcher.way
     launcher.way = "cold"

@@ -15,7 +15,7 @@ import pytest
 from paddock.model.profile import Limits, NetworkMode
 from paddock.own_program import own_environment
 from paddock.sandbox.enforce import init
-from paddock.sandbox.enforce.init import Report
+from paddock.sandbox.enforce.report import Report, read_reports
 from paddock.sandbox.plan import seccomp
 from paddock.sandbox.plan.landlock import Ruleset
 from tests.sandbox.identity import drop_to
@@ -77,7 +77,7 @@ class Start:
             )
             os.close(options["pass_fds"][0])
             with os.fdopen(os.dup(report), "rb") as pipe:
-                reports = init.read_reports(pipe.read())
+                reports = read_reports(pipe.read())
         return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode(), reports)
 
     @contextmanager

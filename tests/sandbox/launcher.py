@@ -37,11 +37,14 @@ from paddock.process import spawner
 from paddock.sandbox.enforce import init, janitor
 from paddock.transport import runtime_directory
 from tests.processes import children_of
-from tests.sandbox.ways import go_in_launchers
+from tests.sandbox.job_shell import become_job
+from tests.sandbox.ways import go_in_launchers, remember_in_launchers, tell_in_launchers
 
 LEAKED_DESCRIPTOR = 9
 INSTALLATION = "installation"
 """With the user's number: a directory in the launcher's. Paddock is told that it runs what is in it."""
+
+FOREGROUND, BACKGROUND = "foreground", "background"
 
 READY = "ready"
 MCP_SERVER = "paddock.mcp_server"
@@ -83,10 +86,12 @@ class Launcher:
         stdin: str = "",
         leak: Path | None = None,
         streams: Mapping[int, Stream] | None = None,
+        job: str | None = None,
     ) -> Outcome:
         """Run `paddock ARGUMENTS`; `leak` is a file that it inherits open as LEAKED_DESCRIPTOR.
 
-        `streams` are what it has in place of the standard ones, which are files that nobody else has.
+        `streams` are what it has in place of the standard ones, which are files that nobody else has. It is a
+        `job` of a shell on its terminal: FOREGROUND, BACKGROUND or none.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -98,6 +103,7 @@ class Launcher:
             "stdin": stdin,
             "leak": str(leak) if leak else None,
             "streams": [[number, *stream] for number, stream in (streams or {}).items()],
+            "job": job,
         }
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
@@ -226,8 +232,14 @@ def _become(request: dict[str, Any], streams: list[int]) -> None:
                 os.close(number)
             else:
                 os.dup2(os.open(path, flags), number)
+        if request["job"] is not None:
+            become_job(in_background=request["job"] == BACKGROUND)
         if request["way"] == "warm":
             go_in_launchers(pytest.MonkeyPatch())
+        elif request["way"] == "remembered":
+            remember_in_launchers(pytest.MonkeyPatch())
+        elif request["way"] == "told":
+            tell_in_launchers(pytest.MonkeyPatch())
         status = main(request["arguments"])
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else 1

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 import paddock
+from paddock.adapters import planned_access
 from paddock.adapters.claude_agent_sdk import REMEMBERED, PaddockPermissions
 from paddock.adapters.confined_line import confined_command, run
 from paddock.adapters.text_file import TextFile, facts_of
 from paddock.errors import CallRejected, InvalidProfile
+from paddock.transport import runtime_directory
 from tests.wire import served
 
 
@@ -33,6 +36,11 @@ async def test_a_model_edits_a_file_by_lines_and_by_texts(workspace: paddock.Wor
     await file.insert(0, "zero\n")
     assert await file.text() == "zero\none\n2\nthree\nfour\n"
     assert (await file.replace("e", "_", everywhere=True)).startswith("@@ -1,5 +1,5 @@\n-zero\n")
+    await file.write("one\f\u2028\ntwo")
+    assert (await file.numbered([2, 2])).endswith("two")
+    await file.insert(1, "between")
+    assert await file.text() == "one\f\u2028\nbetween\ntwo"
+    await file.write("x" * 22)
     await workspace.write_bytes("src/.hidden", b"")
     assert (await TextFile(workspace, "", ".").numbered(None)).splitlines()[1:] == [
         f"{(await (await workspace.path('src')).stat()).size}\t./src/",
@@ -81,6 +89,8 @@ def test_a_tool_gets_the_files_that_the_profile_grants(tmp_path: Path) -> None:
     assert decided("Write", file_path="/etc/paddock-no") == "deny"
     assert decided("Edit", file_path="out/passwd") == "deny"
     assert decided("Write", file_path=".git/hooks/x") == "deny"
+    assert decided("Write", file_path=".claude/settings.json") == "deny"
+    assert decided("Write", file_path=".mcp.json") == "deny"
     assert decided("Write", file_path="new") == "allow"
     assert decided("NotebookEdit", notebook_path="new.ipynb") == "allow"
     assert decided("Read", file_path="/etc/passwd") == "allow"
@@ -88,6 +98,214 @@ def test_a_tool_gets_the_files_that_the_profile_grants(tmp_path: Path) -> None:
     assert decided("WebFetch", url="http://a.test") is None
     with pytest.raises(InvalidProfile):
         PaddockPermissions(profile="known-to-a-server")
+
+
+def test_every_tool_that_runs_a_line_runs_it_in_the_sandbox(tmp_path: Path) -> None:
+    work, secret = tmp_path / "work", tmp_path / "secret"
+    work.mkdir()
+    secret.write_text("secret")
+    places = {"/": "read", str(work): "write", str(secret): "deny"}
+    entries = [entry({"type": "path", "path": path}, access) for path, access in places.items()]
+    permissions = PaddockPermissions(profile=restricted(entries), directory=str(work))
+
+    for tool in ("Bash", "Monitor"):
+        line = f"cat {secret}; echo {tool}"
+        assert subprocess.run(["sh", "-c", line], capture_output=True).stdout == f"secret{tool}\n".encode()
+        verdict = permissions.decide(tool, {"command": line, "description": "x"}, str(work))
+        assert verdict.decision == "allow"
+        assert verdict.input is not None
+        assert verdict.input["description"] == "x"
+        done = subprocess.run(["sh", "-c", verdict.input["command"]], capture_output=True)
+        assert done.stdout == f"{tool}\n".encode()
+    for tool, name in (("Read", "file_path"), ("LSP", "filePath"), ("NotebookRead", "notebook_path")):
+        assert permissions.decide(tool, {name: str(secret)}, str(work)).decision == "deny"
+    assert permissions.decide("PowerShell", {"command": "ls"}, str(work)).decision == "deny"
+    assert permissions.decide("Monitor", {"ws": {"url": "ws://a.test"}}, str(work)).decision is None
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        (" {out}/new", "{out}/new"),
+        ("\ufeff{out}/new", "{out}/new"),
+        (".mcp.json\t", "{work}/.mcp.json"),
+        # The kernel follows the link, and others leave both parts out.
+        ("link/../../out/new", "{out}/new"),
+        ("{work}/link/../../out/new", "{out}/new"),
+        ("e\u0301/new", "{out}/new"),
+        ("~root/new", "{out}/new"),
+    ],
+)
+def test_a_name_that_tools_read_differently_is_judged_by_each_reading(
+    tmp_path: Path, name: str, place: str
+) -> None:
+    places = {each: str(tmp_path / each) for each in ("out", "work")}
+    work, deep = tmp_path / "work", tmp_path / "work" / "a" / "b" / "c"
+    (tmp_path / "out").mkdir()
+    deep.mkdir(parents=True)
+    (work / "link").symlink_to(deep)
+    (work / "\u00e9").symlink_to(tmp_path / "out")
+    (work / "~root").symlink_to(tmp_path / "out")
+    profile = restricted(
+        [
+            entry({"type": "path", "path": path}, access)
+            for path, access in {"/": "read", places["work"]: "write", places["out"]: "deny"}.items()
+        ]
+    )
+    permissions = PaddockPermissions(profile=profile, directory=str(work))
+
+    def decided(tool: str, **arguments: str) -> str | None:
+        return permissions.decide(tool, arguments, str(work)).decision
+
+    for written in (name.format(**places), place.format(**places)):
+        assert decided("Write", file_path=written) == "deny"
+        if "out" in place:
+            assert decided("Read", file_path=written) == decided("Grep", path=written) == "deny"
+            assert decided("Glob", path=written, pattern="*") == "deny"
+    for written in ("new", "./new", "a/../new", "link/new", f"{work}/new", "a b", "e\u0301e"):
+        assert decided("Write", file_path=written) == decided("Read", file_path=written) == "allow"
+
+
+def test_a_tool_reads_nothing_that_every_sandbox_keeps_from_commands(tmp_path: Path) -> None:
+    private = runtime_directory.everywhere(os.environ, os.getuid())
+    hidden = [Path(directory) for directory in private if Path(directory).is_dir()]
+    (tmp_path / "variables").symlink_to("/proc/self/environ")
+    (tmp_path / "here").symlink_to("/proc/self/cwd")
+    (tmp_path / "loop").symlink_to("loop")
+    permissions = PaddockPermissions(directory=str(tmp_path))
+
+    def decided(tool: str, **arguments: str) -> str | None:
+        return permissions.decide(tool, arguments, str(tmp_path)).decision
+
+    assert hidden
+    for path in (
+        "/proc/self/environ",
+        "variables",
+        "/dev/stdin",
+        "/dev/shm",
+        "here/x",
+        "loop/x",
+        "a\0b",
+        *hidden,
+    ):
+        assert decided("Read", file_path=str(path)) == decided("Write", file_path=str(path)) == "deny"
+        assert decided("Grep", path=str(path)) == decided("Glob", path=str(path), pattern="*") == "deny"
+    for path in ("/", "/proc", hidden[0].parent):
+        assert decided("Grep", path=str(path)) == "deny"
+    assert decided("Grep", path=str(tmp_path)) == decided("Grep", path="/etc") == "allow"
+    named = restricted([entry({"type": "path", "path": path}, "read") for path in ("/", "/dev/shm")])
+    shared = PaddockPermissions(profile=named, directory=str(tmp_path))
+    assert shared.decide("Read", {"file_path": "/dev/shm/x"}, str(tmp_path)).decision == "allow"
+    assert shared.decide("Read", {"file_path": "/dev/x"}, str(tmp_path)).decision == "deny"
+    open_ = PaddockPermissions(profile=":danger-full-access", directory=str(tmp_path))
+    assert open_.decide("Read", {"file_path": "/proc/self/environ"}, str(tmp_path)).decision == "allow"
+
+
+def test_a_link_in_a_place_of_the_sandbox_itself_opens_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = tmp_path / "own" / "work"
+    work.mkdir(parents=True)
+    (work / "link").symlink_to(".git")
+    (work / "out").symlink_to("/etc")
+    monkeypatch.setattr(planned_access, "OWN_PLACES", (str(tmp_path / "own"),))
+    permissions = PaddockPermissions(directory=str(work))
+    for name, decision in (
+        ("new", "allow"),
+        ("link/config", "deny"),
+        ("out/new", "deny"),
+        ("../new", "deny"),
+    ):
+        assert permissions.decide("Write", {"file_path": name}, str(work)).decision == decision
+
+
+# Paddock as in the environment of a project: these programs confine the next command.
+INSTALLED = Path(paddock.__file__).parent.parent
+
+
+@pytest.mark.parametrize(
+    ("root", "path", "decision"),
+    [
+        (None, "hg", "allow"),
+        (None, ".hg/hgrc", "deny"),
+        # With directories beside it, git would take the project for a bare repository.
+        (None, "HEAD", "deny"),
+        (INSTALLED.parent, "new", "allow"),
+        (INSTALLED.parent, f"{INSTALLED}/paddock/adapters/confined_line.py", "deny"),
+        (INSTALLED.parent, f"{INSTALLED}/paddock/new.py", "deny"),
+    ],
+)
+async def test_a_tool_changes_no_file_that_a_sandbox_protects_whatever_the_profile_grants(
+    tmp_path: Path, root: Path | None, path: str, decision: str
+) -> None:
+    (tmp_path / ".hg").mkdir()
+    directory = str(root or tmp_path)
+    call = {"tool_name": "Write", "tool_input": {"file_path": path}, "cwd": directory}
+    answer = await PaddockPermissions(directory=directory).pre_tool_use(call, None, None)
+    assert answer["hookSpecificOutput"]["permissionDecision"] == decision
+
+
+def entry(path: dict[str, str], access: str) -> dict[str, object]:
+    return {"path": path, "access": access}
+
+
+def restricted(entries: list[dict[str, object]]) -> dict[str, object]:
+    return {
+        "type": "managed",
+        "file_system": {"type": "restricted", "entries": entries},
+        "network": "enabled",
+    }
+
+
+@pytest.mark.parametrize("denied", ["secret", "**/*.key"])
+def test_a_tool_that_searches_below_what_is_denied_is_refused_with_the_way_out(
+    tmp_path: Path, denied: str
+) -> None:
+    for name in ("open", "secret"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "out").symlink_to("/etc")
+    places = {"/": "read", str(tmp_path): "write", "/etc": "deny"}
+    entries = [entry({"type": "path", "path": path}, access) for path, access in places.items()]
+    if denied == "secret":
+        entries.append(entry({"type": "path", "path": str(tmp_path / denied)}, "deny"))
+    else:
+        entries.append(entry({"type": "glob_pattern", "pattern": str(tmp_path / denied)}, "deny"))
+    profile = restricted(entries)
+    permissions = PaddockPermissions(profile=profile, directory=str(tmp_path))
+
+    def decided(tool: str, **arguments: str) -> str | None:
+        return permissions.decide(tool, arguments, str(tmp_path)).decision
+
+    for tool in ("Grep", "Glob"):
+        assert decided(tool, pattern="x") == "deny"
+        assert decided(tool, pattern="x", path=str(tmp_path)) == "deny"
+        assert decided(tool, pattern="x", path="secret") == "deny" or denied != "secret"
+        assert decided(tool, pattern="x", path="open") == ("allow" if denied == "secret" else "deny")
+        assert decided(tool, pattern="x", path="out") == "deny"
+    assert decided("Grep", pattern="x", path="file") == "allow"
+    assert decided("LS", path=".") == "allow"
+    why = permissions.decide("Grep", {"pattern": "x"}, str(tmp_path)).reason
+    assert "search with a command of Bash instead" in why
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["/etc/*", "../*", "*/../../../etc/*", "out/*", "{/etc/*,x}", "{a,../..}/*", "@(/etc)/*", "~root/*"],
+)
+def test_a_pattern_that_leads_elsewhere_is_judged_by_where_it_leads(tmp_path: Path, pattern: str) -> None:
+    inside = tmp_path / "work"
+    inside.mkdir()
+    (inside / "out").symlink_to("/etc")
+    profile = restricted([entry({"type": "path", "path": str(inside)}, "write")])
+    permissions = PaddockPermissions(profile=profile, directory=str(inside))
+
+    def decided(pattern: str, path: str = "") -> str | None:
+        return permissions.decide("Glob", {"pattern": pattern, "path": path}, str(inside)).decision
+
+    assert decided(pattern) == "deny"
+    assert decided(pattern, str(inside)) == "deny"
+    assert decided("**/*.py") == decided(f"{inside}/a*/*") == decided("a/{b,c}/*") == "allow"
 
 
 def test_a_command_is_confined_once_and_few_are_remembered(tmp_path: Path) -> None:
@@ -99,6 +317,47 @@ def test_a_command_is_confined_once_and_few_are_remembered(tmp_path: Path) -> No
         permissions.decide("Bash", {"command": f"echo {number}"}, "/")
     again = permissions.decide("Bash", first.input, "/")
     assert again.input != first.input
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_a_command_can_not_change_what_the_next_claude_code_obeys(
+    tmp_path: Path, is_there: bool
+) -> None:
+    if is_there:
+        (tmp_path / ".claude").mkdir()
+        (tmp_path / ".claude" / "settings.json").write_text("{}")
+        (tmp_path / ".mcp.json").write_text("{}")
+    line = (
+        "mkdir -p .claude; echo bad > .claude/settings.json; echo bad > .mcp.json; rm -rf .claude; touch new"
+    )
+
+    async def run(command: str) -> None:
+        process = await asyncio.create_subprocess_shell(
+            command, cwd=tmp_path, stderr=asyncio.subprocess.DEVNULL
+        )
+        await process.wait()
+
+    confined = PaddockPermissions(directory=str(tmp_path)).decide("Bash", {"command": line}, str(tmp_path))
+    assert confined.input is not None
+    await run(confined.input["command"])
+    assert (tmp_path / "new").exists()
+    if is_there:
+        assert (tmp_path / ".claude" / "settings.json").read_text() == "{}"
+        assert (tmp_path / ".mcp.json").read_text() == "{}"
+    else:
+        assert not (tmp_path / ".claude").exists()
+        assert not (tmp_path / ".mcp.json").exists()
+    await run(line)
+    assert (tmp_path / ".mcp.json").read_text() == "bad\n"
+
+
+def test_a_profile_that_names_the_settings_of_claude_code_may_open_them(tmp_path: Path) -> None:
+    places = {str(tmp_path): "write", str(tmp_path / ".claude"): "write"}
+    entries = [entry({"type": "path", "path": path}, access) for path, access in places.items()]
+    permissions = PaddockPermissions(profile=restricted(entries), directory=str(tmp_path))
+    wanted = {"file_path": ".claude/settings.json"}
+    assert permissions.decide("Write", wanted, str(tmp_path)).decision == "allow"
+    assert permissions.decide("Write", {"file_path": ".mcp.json"}, str(tmp_path)).decision == "deny"
 
 
 async def test_a_line_runs_confined_where_its_program_starts(tmp_path: Path) -> None:

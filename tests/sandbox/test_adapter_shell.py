@@ -243,8 +243,11 @@ async def test_a_relay_tells_of_refusals_in_front_of_the_markers_of_a_tool(
     there = await workspace.open()
     relay = Relay(await workspace.start(["bash"], stdin=True), workspace)
     input = asyncio.StreamReader()
-    for number, command in enumerate(["printf unended", "touch /etc/paddock-no", "pwd; false", "exit 3"]):
-        input.feed_data(f"{command}\nprintf 'mark-{number} %s\\n' $?\n".encode())
+    own = "printf 'own %s\\n' $?"
+    commands = ["printf unended", "touch /etc/paddock-no", "pwd; false", f"cat <<'E'\n{own}\nE", "exit 3"]
+    marks = [f"mark-{number:032x}" for number in range(len(commands))]
+    for mark, command in zip(marks, commands, strict=True):
+        input.feed_data(f"{command}\nprintf '{mark} %s\\n' $?\n".encode())
     input.feed_eof()
     sending = asyncio.create_task(relay.send(input))
     assert await relay.receive() == 3
@@ -252,11 +255,13 @@ async def test_a_relay_tells_of_refusals_in_front_of_the_markers_of_a_tool(
     out, err = capfd.readouterr()
     assert out.splitlines() == [
         "unended",
-        "mark-0 0",
+        f"{marks[0]} 0",
         "Note: The sandbox denied: write /etc/paddock-no.",
         f"Note: Work in {there.directory}, or ask the user to grant more; trying again changes nothing.",
-        "mark-1 1",
+        f"{marks[1]} 1",
         there.directory,
-        "mark-2 1",
+        f"{marks[2]} 1",
+        own,
+        f"{marks[3]} 0",
     ]
     assert err == "touch: cannot touch '/etc/paddock-no': Read-only file system\n"

@@ -24,7 +24,7 @@ from paddock.fs.framing import HEADER, NOT_BEGUN, read_reply
 from paddock.model.profile import NetworkMode
 from paddock.model.restriction import Restriction
 from paddock.sandbox.enforce import init
-from paddock.sandbox.enforce.init import ReportKind
+from paddock.sandbox.enforce.report import ReportKind, read_reports
 from paddock.sandbox.host.kernel import Kernel
 from paddock.sandbox.host.landlock_abi import NEEDED_ABI
 from paddock.sandbox.host.syscall_table import MACHINES
@@ -80,7 +80,7 @@ def kept(start: Start) -> Iterator[int]:
         subprocess.Popen(argv, stdin=subprocess.DEVNULL, **options) as process,
     ):
         try:
-            [report] = init.read_reports(os.read(reports, 1000))
+            [report] = read_reports(os.read(reports, 1000))
             assert report.kind is ReportKind.CONFINED
             [first] = children_of(process.pid)
             yield first

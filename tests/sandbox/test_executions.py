@@ -8,8 +8,11 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from paddock.sandbox.denial.exec_answer import (
     NOT_BEGUN,
+    Deny,
     Escalate,
     ExecAnswer,
     ExecPolicy,
@@ -157,3 +160,27 @@ def test_an_answer_that_comes_after_the_end_of_its_task_is_said_to_be_in_vain() 
         tracer.finish()
     settles[0](Escalate((), hear))
     assert heard == [NOT_BEGUN] * 2
+
+
+CHECK = """\
+import ctypes, os, sys
+call = ctypes.CDLL(None, use_errno=True).syscall
+def checked(path):
+    words = (ctypes.c_char_p * 2)(os.fsencode(path), None)
+    done = call(322, -100, os.fsencode(path), words, (ctypes.c_char_p * 1)(None), 0x10000)
+    return done if done == 0 else ctypes.get_errno()
+print([checked(path) for path in sys.argv[1:]], flush=True)
+"""
+
+
+@pytest.mark.parametrize("answer", [Run(), Deny("no\n")])
+def test_check_whether_a_program_may_be_executed_executes_none(answer: ExecAnswer, place: Path) -> None:
+    tracer = tracer_of(lambda _, __: answer, is_strict=True)
+    (place / "data").write_text("")
+    with started(tracer.file, os.geteuid(), PYTHON, "-c", CHECK, "/bin/true", str(place / "data")) as process:
+        tracer.begin()
+        said, _ = process.communicate(timeout=TIMEOUT_S)
+        tracer.finish()
+    if b"%d" % errno.EINVAL in said:
+        pytest.skip("the kernel knows no such check (Linux 6.14)")
+    assert said == b"[0, %d]\n" % errno.EACCES

@@ -145,6 +145,13 @@ SUBMODULE = (
     "git init -q ../lib; git -C ../lib commit -q --allow-empty -m x; git init -q .;"
     "git submodule -q add ../lib libs/sub; git commit -qm x"
 )
+SPARSE_INDEX = (
+    "git init -q ../lib; git -C ../lib commit -q --allow-empty -m x; git init -q .;"
+    "mkdir keep libs; touch keep/k libs/l; git add .; git commit -qm one; git checkout -q -b two;"
+    "git submodule -q add ../lib libs/sub; git commit -qm two; git checkout -q main; rm -rf libs/sub;"
+    "git sparse-checkout set --cone --sparse-index keep; git checkout -q two"
+)
+"""The submodule came when its directory was left out already: the index names only the directory."""
 BEHIND_LINK = "git init -q --separate-git-dir ../other/r .; ln -s ../other link; echo gitdir: link/r > .git"
 REPLACED_LINK = f"mkdir m; cp -r link/r m; {EVIL} > m/r/config; rm link; mv m link"
 WORKTREE = (
@@ -273,6 +280,16 @@ TRAPS = [
         "git submodule -q deinit -f libs/sub; git sparse-checkout set keep; rm -rf libs",
     ),
     Trap(
+        "submodule in a directory that a sparse index leaves out",
+        f"mkdir -p libs/sub/.git && cd libs/sub/.git && {REPOSITORY} {EVIL} > config",
+        setup=SPARSE_INDEX,
+    ),
+    Trap(
+        "submodule in a directory that is there though a sparse index leaves it out",
+        f"mkdir -p libs/sub/.git && cd libs/sub/.git && {REPOSITORY} {EVIL} > config",
+        setup=f"{SPARSE_INDEX}; mkdir libs; touch libs/built",
+    ),
+    Trap(
         "submodule of a repository of which the project is a part",
         f"cd sub; rm .git; mkdir .git; cd .git; {REPOSITORY} {EVIL} > config",
         setup="git init -q ../lib; git -C ../lib commit -q --allow-empty -m x; cd ..; git init -q .;"
@@ -319,6 +336,12 @@ TRAPS = [
                 project="outer/a/b",
             ),
         )
+    ),
+    *(
+        replace(
+            trap, name=f"{trap.name} below a project to read", writable=("project",), access=None, project="."
+        )
+        for trap in (Trap("new repository", IN_GIT), Trap("bare repository", BARE))
     ),
     *(
         replace(trap, name=f"{trap.name} in another project", roots=("other",), project=trap.where)

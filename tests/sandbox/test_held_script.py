@@ -11,13 +11,27 @@ from paddock.sandbox.enforce import held_script
 from paddock.sandbox.enforce.assembly import Script
 from paddock.sandbox.enforce.held_script import hold_script
 from paddock.sandbox.enforce.janitor import Janitor, PlaceholderTaken
+from paddock.sandbox.enforce.mount_source import FileMoved
+from paddock.sandbox.enforce.recipe import Recipe
+from paddock.sandbox.host.mounted_file import MountedFile
 from paddock.sandbox.host.placeholder import Placeholder, PlaceholderKind
 from paddock.sandbox.plan.plan import Plan
 from tests.processes import open_descriptors
 
 
 def script_of(plan: Plan) -> Script:
-    return Script(plan, (), (), (), False, b"", (), plan.limits, None, None)
+    recipe = Recipe(
+        options=b"",
+        all_options=b"",
+        early=b"",
+        filter=b"",
+        said=(),
+        needs_own_mounts=False,
+        has_ready_devices=False,
+        read_only=(),
+        path_of_init=None,
+    )
+    return Script(plan, recipe, (), plan.limits, None, None)
 
 
 def plan_with(path: Path) -> Plan:
@@ -49,4 +63,20 @@ def test_placeholder_that_can_not_be_locked_is_let_go_of(
     plan = plan_with(tmp_path / "secret")
     with pytest.raises(PlaceholderTaken):
         hold_script(plan, janitor, lambda: script_of(plan))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_file_that_moves_after_placeholders_were_locked_leaves_nothing(
+    janitor: Janitor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> list[MountedFile]:
+        raise FileMoved(str(tmp_path))
+
+    plan = plan_with(tmp_path / "secret")
+    janitor.prepare()
+    monkeypatch.setattr(held_script, "shown_placeholders", fail)
+    before = open_descriptors()
+    with pytest.raises(FileMoved):
+        hold_script(plan, janitor, lambda: script_of(plan))
+    assert open_descriptors() == before
     assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,7 @@ import pytest
 
 from paddock.model.profile import Limits, NetworkMode
 from paddock.sandbox.enforce import init
-from paddock.sandbox.enforce.init import ReportKind
+from paddock.sandbox.enforce.report import ReportKind, read_reports
 from paddock.sandbox.host.kernel import Kernel
 from paddock.sandbox.host.landlock_abi import COMPLETE_ABI, NEEDED_ABI
 from paddock.sandbox.plan import landlock
@@ -77,9 +77,9 @@ def test_when_the_exit_is_reported_nothing_of_the_command_lives_and_its_streams_
         subprocess.Popen(argv, stdout=subprocess.PIPE, **options) as process,
     ):
         assert process.stdout is not None
-        reports = init.read_reports(os.read(report, 4096))
+        reports = read_reports(os.read(report, 4096))
         while reports[-1].kind is not ReportKind.EXITED:
-            reports += init.read_reports(os.read(report, 4096))
+            reports += read_reports(os.read(report, 4096))
         os.set_blocking(process.stdout.fileno(), False)
         assert os.read(process.stdout.fileno(), 100) == b"last\n"
         assert os.read(process.stdout.fileno(), 100) == b"", "somebody still has the other end"
@@ -317,6 +317,26 @@ def test_open_files_are_limited_and_a_limit_in_force_is_not_raised(user: int, ha
             **options,
         )
     assert done.stdout == b"50\n"
+
+
+CORE_LIMIT = "import resource; print(*resource.getrlimit(resource.RLIMIT_CORE))"
+
+
+@each_user
+@pytest.mark.parametrize("pattern", ["|/usr/lib/systemd/systemd-coredump %P", "core.%e", "/var/crash/core"])
+def test_crash_of_a_command_calls_no_program_of_the_host(
+    user: int, pattern: str, new_directory: Path
+) -> None:
+    # The setting belongs to the whole machine, so a file stands for it inside.
+    file = new_directory / "core_pattern"
+    file.write_text(f"{pattern}\n")
+    start = Start(user, options=("--ro-bind", str(file), "/proc/sys/kernel/core_pattern"))
+    inside = start.run(PYTHON, "-c", CORE_LIMIT).stdout
+    outside = subprocess.run([PYTHON, "-c", CORE_LIMIT], capture_output=True, text=True, check=True).stdout
+    # With this limit the kernel dumps to no program (fs/coredump.c).
+    is_called = pattern.startswith("|") and not outside.endswith(" 0\n")
+    assert inside == ("1 1\n" if is_called else outside)
+    assert outside != "1 1\n"
 
 
 def test_the_number_of_processes_is_limited_for_an_ordinary_user() -> None:

@@ -20,7 +20,7 @@ import pytest
 
 from paddock.model.profile import Limits
 from paddock.sandbox.enforce import init
-from paddock.sandbox.enforce.init import ReportKind
+from paddock.sandbox.enforce.report import ReportKind
 from paddock.sandbox.host.kernel import Kernel
 from paddock.sandbox.host.syscall_table import MACHINES
 from paddock.sandbox.plan import bpf

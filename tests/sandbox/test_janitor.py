@@ -32,7 +32,7 @@ from paddock.sandbox.enforce.janitor import (
 from paddock.sandbox.host.facts import FileFacts
 from paddock.sandbox.host.look import Kind
 from paddock.sandbox.host.placeholder import LocatedPlaceholder, Placeholder, PlaceholderKind
-from tests.processes import open_descriptors
+from tests.processes import children_of, open_descriptors
 from tests.sandbox.helper_process import janitors_stopped, kill_janitors, wait_until
 from tests.sandbox.storm import janitors
 
@@ -70,6 +70,22 @@ def test_places_are_there_while_held_and_gone_afterwards(janitor: Janitor, tmp_p
     assert (tmp_path / ".git").is_dir()
     assert (tmp_path / "secret").is_file()
     janitor.release(placeholders, was_killed=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("mask", [0o177, 0o477, 0o777])
+def test_places_do_not_depend_on_the_umask_of_the_launcher(
+    other_janitor: Janitor, tmp_path: Path, mask: int
+) -> None:
+    placeholders = [_directory(tmp_path / ".git"), _file(tmp_path / "secret")]
+    before = os.umask(mask)
+    try:
+        other_janitor.hold(placeholders)
+    finally:
+        os.umask(before)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert modes == {".git": 0o1700, "secret": 0o1400}
+    other_janitor.release(placeholders, was_killed=False)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -434,7 +450,7 @@ def test_directory_out_of_reach_is_a_problem_of_the_host(
     def refuse(_: str) -> int:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(janitor_module, "open_without_links", refuse)
+    monkeypatch.setattr(janitor_module, "identity_without_links", refuse)
     with pytest.raises(SandboxUnavailable, match="Permission denied"):
         _directory(tmp_path / ".git")
 
@@ -672,3 +688,46 @@ def test_more_places_than_fit_a_packet_are_held(janitor: Janitor, tmp_path: Path
     assert len(list(deep.iterdir())) == 200
     janitor.release(placeholders, was_killed=False)
     assert list(deep.iterdir()) == []
+
+
+@pytest.mark.parametrize("room", [0, 1, 2])
+def test_descriptors_for_which_a_janitor_has_no_room_confuse_no_later_answer(
+    janitor: Janitor, runtime: Path, tmp_path: Path, no_namespaces: list[int], room: int
+) -> None:
+    first, second = _directory(tmp_path / ".git"), _directory(tmp_path / ".aws")
+    janitor.hold([first])
+    (pid,) = janitors(runtime)
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    limit = len(os.listdir(f"/proc/{pid}/fd")) + room
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, limits[1]))
+    with pytest.raises(NotMasked):
+        janitor.finish_masking(_begun(janitor, [second, first], no_namespaces))
+    if (file := janitor.begin_release([first], was_killed=False)) is not None:
+        os.close(file)
+    wait_until(lambda: not list(tmp_path.iterdir()))
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+    (tmp_path / ".codex").mkdir()
+    with pytest.raises(PlaceholderTaken):
+        janitor.hold([_directory(tmp_path / ".codex")])
+    janitor.hold([first])
+    assert (tmp_path / ".git").is_dir()
+    janitor.release([first], was_killed=False)
+    assert [path.name for path in tmp_path.iterdir()] == [".codex"]
+
+
+def test_who_goes_on_leaves_no_zombie_and_starts_no_other_janitor_to_let_go(
+    runtime: Path, tmp_path: Path
+) -> None:
+    before = set(children_of(os.getpid()))
+    janitor, placeholder = Janitor(runtime), _directory(tmp_path / ".git")
+    groups = [runtime / "removed", runtime / "left"]
+    janitor.hold([placeholder])
+    for group in groups:
+        janitor.keep_group(group)
+    janitor.close()
+    janitor.release([placeholder], was_killed=False)
+    for group in groups:
+        janitor.release_group(group, is_removed=group.name == "removed")
+    janitor.bury()
+    assert list(tmp_path.iterdir()) == []
+    assert set(children_of(os.getpid())) == before

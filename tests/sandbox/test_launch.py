@@ -32,14 +32,14 @@ from paddock.model.profile import (
     RestrictedFileSystem,
     RootPath,
 )
-from paddock.sandbox import planner as planner_module
 from paddock.sandbox.denial.exec_answer import ExecPolicy, Run
 from paddock.sandbox.enforce import bwrap, init
 from paddock.sandbox.enforce.command import Command
-from paddock.sandbox.enforce.init import Report, ReportKind
-from paddock.sandbox.host import probe
+from paddock.sandbox.enforce.report import Report, ReportKind
+from paddock.sandbox.host import probe, question
 from paddock.sandbox.host.kernel_file import closed_files
 from paddock.sandbox.host.landlock_abi import COMPLETE_ABI
+from paddock.sandbox.host.lookup_record import LookupRecord
 from paddock.sandbox.launch import Sandbox
 from paddock.sandbox.plan.cap import Cap
 from paddock.sandbox.plan.plan import Plan
@@ -185,12 +185,18 @@ class Restless(Planner):
         self.change_count = 0
 
     def plan(
-        self, profile: EnforcedProfile, command: Command, *, has_proc: bool = True, is_strict: bool = False
+        self,
+        profile: EnforcedProfile,
+        command: Command,
+        *,
+        has_proc: bool = True,
+        is_strict: bool = False,
+        lookups: LookupRecord | None = None,
     ) -> Plan:
         for directory in self.directories:
             directory.mkdir(exist_ok=True)
         self.plan_count += 1
-        return super().plan(profile, command, has_proc=has_proc, is_strict=is_strict)
+        return super().plan(profile, command, has_proc=has_proc, is_strict=is_strict, lookups=lookups)
 
     def change(self) -> None:
         if self.changes and self.change_count < self.plan_count:
@@ -434,6 +440,6 @@ def test_without_the_table_of_mounts_nothing_is_planned(
         raise FileNotFoundError(errno.ENOENT, "No such file or directory")
 
     planner = Planner(host, private)
-    monkeypatch.setattr(planner_module, "read_table", fail)
+    monkeypatch.setattr(question, "read_table", fail)
     with pytest.raises(ProfileRefused, match="the table of mounts can't be read: No such file"):
         planner.plan(EVERYTHING_READ, Command(["/bin/true"], "/", ("/",), os.environ))

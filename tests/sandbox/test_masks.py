@@ -46,6 +46,10 @@ def _below(subpath: str, access: str) -> dict[str, Any]:
 OPENING = _profile(_below(".git", "write"))
 """Grants what others mask."""
 
+GIT_DENIED = _profile(_below(".git", "deny"))
+AWS_DENIED = _profile(_below(".aws", "deny"))
+DOTTED_DENIED = _profile({"path": {"type": "glob_pattern", "pattern": "**/.*"}, "access": "deny"})
+
 SECRETIVE = _profile(_below("secrets/.env", "deny"), _below(".env", "deny"), _below("later", "deny"))
 
 
@@ -230,6 +234,52 @@ def test_place_that_two_commands_share_goes_with_the_last_of_them(place: Workpla
     place.signal_all()
     assert masked.result(DEADLINE_S).status == 0
     place.wait_until(lambda: os.listdir(place.project) == ["go"])
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (":workspace", AWS_DENIED),
+        (AWS_DENIED, ":workspace"),
+        (":workspace", DOTTED_DENIED),
+        (DOTTED_DENIED, DOTTED_DENIED),
+    ],
+)
+def test_commands_that_need_a_place_for_different_reasons_share_it(
+    place: Workplace, first: str, second: str
+) -> None:
+    attempt = f"{WAIT}; rmdir .aws || mv .aws moved || mkdir .aws || touch .aws/x"
+    commands = [place.start(attempt, profile) for profile in (first, second)]
+    place.signal_all()
+    for command in commands:
+        outcome = command.result(DEADLINE_S)
+        assert (outcome.status, "killed" in outcome.stderr) == (1, False)
+    place.wait_until(lambda: os.listdir(place.project) == ["go"])
+    (place.project / ".aws").mkdir()
+
+
+def test_nothing_is_left_of_a_denied_git_directory_in_a_part_of_a_repository(place: Workplace) -> None:
+    around = place.project.parent / ".git"
+    around.mkdir()
+    try:
+        commands = [place.start(f"{WAIT}; ls -d refs", profile) for profile in (GIT_DENIED, ":workspace")]
+        place.signal_all()
+        for command in commands:
+            assert command.result(DEADLINE_S).stdout == "refs\n"
+        place.wait_until(lambda: os.listdir(place.project) == ["go"])
+    finally:
+        around.rmdir()
+
+
+def test_nothing_is_made_where_a_denied_path_leads_through_a_file(place: Workplace) -> None:
+    file = place.project / "file"
+    file.touch()
+    os.chown(file, place.project.stat().st_uid, -1)
+    script = "echo more >> file && ! rm -f file && ! mv file moved && ! mkdir -p file/x"
+    outcome = place.start(script, _profile(_below("file/x/secret", "deny"))).result(DEADLINE_S)
+    assert (outcome.status, file.read_text()) == (0, "more\n")
+    file.unlink()
+    (file / "x").mkdir(parents=True)
 
 
 def _move(path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 import paddock
 from paddock.own_program import own_environment
 from paddock.sandbox.host import probe
-from paddock.sandbox.host.facts import is_placeholder
+from paddock.sandbox.host.question import is_placeholder
 from paddock.sandbox.plan import landlock
 from tests.processes import children_of, command_of, descendants_of, parent_of
 from tests.sandbox.identity import directory_of

@@ -12,9 +12,8 @@ import pytest
 
 import paddock
 from paddock.model.profile import Access
-from paddock.sandbox import planner
 from paddock.sandbox.enforce.command import Command
-from paddock.sandbox.host import probe
+from paddock.sandbox.host import probe, question
 from paddock.sandbox.launch import Sandbox
 from paddock.sandbox.profile.access import AccessTable
 from paddock.sandbox.profile.enforced import is_enforced
@@ -128,6 +127,6 @@ def test_what_a_mount_shows_of_the_installation_in_a_project_is_read_only(
 
     assert access() is Access.WRITE
     table = f"1 0 8:1 / / rw - ext4 x rw\n2 1 8:1 {package}/native {project}/sub rw - ext4 x rw\n"
-    monkeypatch.setattr(planner, "read_table", table.encode)
+    monkeypatch.setattr(question, "read_table", table.encode)
     assert access() is Access.READ
     prepared.close()

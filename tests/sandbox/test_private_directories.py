@@ -6,10 +6,12 @@ And the temporary directory that a profile grants is that of the launcher, never
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -96,6 +98,30 @@ def test_a_directory_that_the_next_launcher_would_use_can_not_be_planted(
     assert "PLANTED" in _run(launcher, workspace, elsewhere).stdout
 
 
+@pytest.mark.parametrize("way", ["link", "left/../link"])
+def test_a_way_to_the_directory_of_the_next_launcher_can_not_be_chosen(
+    launcher: Launcher, workspace: Path, way: str
+) -> None:
+    """The next launcher would use what the command has made there."""
+    real = workspace.parent / f"{workspace.name}-real"
+    for directory in (workspace / "left", real):
+        directory.mkdir(mode=0o700)
+        os.chown(directory, launcher.user, launcher.user)
+    link, planted = workspace / "link", workspace / "planted"
+    link.symlink_to(real)
+    script = f"rm {link}; mkdir -m 700 {planted} {planted}/paddock; ln -s {planted} {link} && echo LED ASTRAY"
+    try:
+        refused = _run(launcher, workspace, script, XDG_RUNTIME_DIR=str(workspace / way))
+        assert (refused.status != 0, refused.stdout) == (True, "")
+        assert f"write access to {workspace} would let the command lead Paddock" in refused.stderr
+        assert link.readlink() == real
+        # Without the link on its way there it is hidden. A launcher that knows nothing of it does not care.
+        assert _run(launcher, workspace, f"ls {real}/paddock", XDG_RUNTIME_DIR=str(real)).status != 0
+        assert "LED ASTRAY" in _run(launcher, workspace, script).stdout
+    finally:
+        shutil.rmtree(real)
+
+
 @pytest.fixture
 def roomy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A directory with one that stands for the user's, one for /tmp, and the server's own."""
@@ -135,6 +161,34 @@ async def test_no_command_of_a_server_sees_any_of_them(roomy: Path) -> None:
 
 
 # --- the temporary directory ----------------------------------------------------
+
+
+@pytest.mark.parametrize("is_empty", [True, False], ids=["empty", "full"])
+def test_directory_that_another_sandbox_makes_in_a_temporary_one_may_go_again(
+    launcher: Launcher, workspace: Path, new_directory: Path, is_empty: bool
+) -> None:
+    """Codex makes empty ones while its command runs. One that somebody may obey is protected."""
+    temporary = new_directory / "temporary"
+    theirs = temporary / ".aws"
+    theirs.mkdir(parents=True)
+    if not is_empty:
+        (theirs / "config").touch()
+    for path in (temporary, theirs):
+        os.chown(path, launcher.user, launcher.user)
+    temporary.chmod(0o700)
+    told, awaited = workspace / "told", workspace / "awaited"
+    for pipe in (told, awaited):
+        os.mkfifo(pipe)
+        os.chown(pipe, launcher.user, launcher.user)
+    with ThreadPoolExecutor() as pool:
+        script = f"echo x > {theirs}/new; echo > {told}; read word < {awaited}"
+        running = pool.submit(_run, launcher, workspace, script, TMPDIR=str(temporary))
+        told.read_text()
+        assert (theirs / "new").exists() is is_empty
+        shutil.rmtree(theirs)
+        if is_empty:
+            awaited.write_text("go\n")
+        assert running.result().status == (0 if is_empty else 125)
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o700], ids=["open", "sticky", "private"])

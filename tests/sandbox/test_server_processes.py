@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import signal
 import threading
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from paddock.sandbox.plan.plan import Plan
 from paddock.sandbox.plan_attempts import PLAN_LIMIT
 from paddock.sandbox.planner import Planner
 from paddock.server import explanation, judgement
+from tests.processes import children_of, command_of, descendants_of
 from tests.sandbox.identity import PYTHON
 from tests.sandbox.profiles import MINIMAL, PROJECT_ROOTS, READ_ONLY, ROOT, entry, sandbox, workspace_write
 from tests.wire import WireClient, WireError, encode, session, shell, start_params
@@ -324,6 +326,22 @@ async def test_a_signal_reaches_a_command_that_has_made_a_group_of_its_own() -> 
         assert (await client.event("p", "process/exited"))["exitCode"] == 7
 
 
+async def test_signal_that_stops_a_job_reaches_a_command_however_often_it_is_sent() -> None:
+    program = (
+        "import os, signal; signal.signal(signal.SIGTTIN, lambda *_: os.write(1, b'x'));"
+        "os.setpgid(0, 0); print('ready', flush=True)\nwhile True: signal.pause()"
+    )
+    async with session() as client:
+        await client.start("p", PYTHON, "-c", program, sandbox=READ_ONLY)
+        await client.event("p", "process/output")
+        for _ in range(3):
+            await client.call("process/signal", {"processId": "p", "signal": "TTIN"})
+            # Nothing else stops the command, and nobody has to read that it has stopped.
+            await client.event("p", "process/output")
+        await client.call("process/terminate", {"processId": "p"})
+        await client.event("p", "process/exited")
+
+
 async def test_what_a_command_leaves_behind_ends_with_it() -> None:
     async with session() as client:
         await client.start("p", *shell("sleep 1000 & setsid -f sleep 1000; exit 0"), sandbox=READ_ONLY)
@@ -581,6 +599,20 @@ async def test_a_process_that_somebody_has_ended_is_told_apart(is_confined: bool
             await client.start("p", "/bin/sleep", "1000", **wanted, processId=str(mode))
             await client.call("process/terminate", {"processId": str(mode), "mode": mode})
             assert (await client.event(str(mode), "process/exited"))["cause"] == "terminated"
+
+
+async def test_a_command_whose_init_is_killed_did_not_exit_by_itself(workspace: Path) -> None:
+    async with session() as client:
+        await client.start("p", "/bin/sleep", "1000", cwd=str(workspace), sandbox=workspace_write(workspace))
+        # A spare sandbox has one too, without a command.
+        inits = [pid for pid in descendants_of(os.getpid()) if command_of(pid) == "paddock-init"]
+        (init,) = filter(children_of, inits)
+        os.kill(init, signal.SIGKILL)
+        exited = await client.event("p", "process/exited")
+        assert (exited["exitCode"], exited["cause"]) == (137, "signal")
+        await client.start("q", *shell("exit 137"), cwd=str(workspace), sandbox=workspace_write(workspace))
+        exited = await client.event("q", "process/exited")
+        assert (exited["exitCode"], exited["cause"]) == (137, "exit")
 
 
 async def test_a_client_of_the_reference_is_told_nothing_more_at_the_exit() -> None:

@@ -64,6 +64,23 @@ async def test_changes_of_what_is_denied_are_not_told(workspace: Path, is_recurs
     assert set(seen) == expected
 
 
+@pytest.mark.parametrize("mode", [0o000, 0o300, 0o055])
+async def test_a_watch_shows_no_directory_that_no_command_can_open(workspace: Path, mode: int) -> None:
+    closed = workspace / "closed"
+    closed.chmod(mode)
+    everything = {"path": str(workspace), "recursive": True}
+    async with session() as client:
+        assert await refusal(client, closed, READ_ONLY) == -32600
+        await client.call("fs/watch", everything | {"sandbox": READ_ONLY})
+        if os.geteuid() == 0:
+            (closed / "made").write_text("x")
+        (workspace / "open.txt").write_text("after")
+        assert set(await told(client, workspace / "open.txt")) == {str(workspace / "open.txt")}
+        if os.geteuid() == 0:
+            await client.call("fs/watch", {"path": str(closed)})
+    closed.chmod(0o700)
+
+
 async def test_what_is_made_later_and_a_pattern_denies_is_not_told(workspace: Path) -> None:
     denied: Json = {"path": {"type": "glob_pattern", "pattern": f"{workspace}/**/*.env"}, "access": "deny"}
     granted = workspace / "old.env" / "granted"
@@ -185,6 +202,19 @@ async def test_a_missing_path_is_waited_for_where_it_may_be_seen(workspace: Path
             assert (await client.call("fs/watchMissing", params))["watching"] is is_watching
         (workspace / "open" / "new").touch()
         await client.take(lambda message: message.get("method") == "fs/missingChanged")
+
+
+@pytest.mark.parametrize(("mode", "name"), [(0o000, "new"), (0o300, "new"), (0o055, "inner/new")])
+async def test_a_missing_path_where_no_command_can_look_is_the_clients_to_look_at(
+    workspace: Path, mode: int, name: str
+) -> None:
+    closed = workspace / "closed"
+    (closed / "inner").mkdir()
+    closed.chmod(mode)
+    params = {"watchId": 1, "missing": [str(closed / name)], "sandbox": READ_ONLY}
+    async with session() as client:
+        assert (await client.call("fs/watchMissing", params))["watching"] is False
+    closed.chmod(0o700)
 
 
 async def test_a_missing_path_behind_a_link_is_the_clients_to_look_at(workspace: Path) -> None:

@@ -201,12 +201,10 @@ def test_file_that_may_be_written_is_what_the_command_has(launcher: Launcher, wo
 
 OPENED_BY_ANOTHER = """
 # The last for what is imported late: the other user may not be able to read the interpreter's files.
-import os, sys, ctypes
-from types import SimpleNamespace
+import os, sys, ctypes, socket
+from paddock.cli import confined_terminal, input_source, stream_copy
 from paddock.cli.confined_streams import ConfinedStreams
-from paddock.model.host import Enforcement
-from paddock.model.profile import Access
-from paddock.sandbox.profile.access import Rule
+from paddock.sandbox.enforce.confined import Confined, Readers
 
 path, user, flags, mode = sys.argv[1], *map(int, sys.argv[2:])
 file = os.open(path, flags)
@@ -216,8 +214,7 @@ if os.geteuid() == 0:
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
-plan = SimpleNamespace(rules=(Rule("/", Access.WRITE, "everything"),))
-streams = ConfinedStreams(SimpleNamespace(enforcement=Enforcement.FULL, plan=plan))
+streams = ConfinedStreams(Confined(list, readers=Readers(-1), grants={"/": True}))
 print(streams.numbers[0 if flags == os.O_RDONLY else 1], file=sys.stderr)
 """
 

@@ -120,6 +120,40 @@ def test_metadata_that_is_a_link_is_refused_in_every_directory_that_is_named(
     assert "a symlink, which the command could replace" in done.stderr
 
 
+CONFIGURED = (".hg/hgrc", ".jj/repo/config.toml")
+"""What other programs than git obey in a project."""
+
+
+@pytest.mark.parametrize("name", CONFIGURED)
+def test_configuration_of_another_repository_stays_as_it_is(
+    launcher: Launcher, project: Path, name: str
+) -> None:
+    top = name.partition("/")[0]
+    attack = f"echo hook > {name}; mv {top} old; mkdir -p $(dirname {name}) && echo hook > {name}"
+    make = f"mkdir -p $(dirname {name}); echo genuine > {name}"
+    subprocess.run(["/bin/bash", "-c", make], cwd=project, check=True, **drop_to(launcher.user))
+    _run(launcher, project, _profile(), attack)
+    assert (project / name).read_text() == "genuine\n"
+    subprocess.run(["/bin/bash", "-c", attack], cwd=project, check=True, **drop_to(launcher.user))
+    assert (project / name).read_text() == "hook\n"
+
+
+@pytest.mark.parametrize("name", [".hg", ".jj"])
+@pytest.mark.parametrize("target", ["real", "missing"])
+def test_another_repository_behind_a_link_is_refused_wherever_it_leads(
+    launcher: Launcher, project: Path, name: str, target: str
+) -> None:
+    _owned(project / "real", launcher)
+    link = project / name
+    link.symlink_to(target)
+    attack = f"mkdir other; ln -sfn other {name}; echo ran"
+    done = _run(launcher, project, _profile(), attack)
+    assert (done.status, done.stdout, link.readlink()) == (125, "", Path(target))
+    assert f"{link} is protected but a symlink, which the command could replace" in done.stderr
+    subprocess.run(["/bin/bash", "-c", attack], cwd=project, check=True)
+    assert link.readlink() == Path("other")
+
+
 @pytest.mark.parametrize(
     "trap",
     [

@@ -24,7 +24,8 @@ from paddock.sandbox.enforce.janitor import Janitor, Masking, NotMasked
 from paddock.sandbox.planner import Planner
 from paddock.server.app import Server
 from paddock.server.warm_sandboxes import WarmSandbox, WarmSandboxes
-from tests.processes import descendants_of, has_ended, parent_of, watched
+from tests.processes import children_of, descendants_of, has_ended, parent_of, watched
+from tests.sandbox.helper_process import wait_until
 from tests.sandbox.identity import PYTHON
 from tests.sandbox.profiles import MINIMAL, ROOT, entry, sandbox, workspace_write
 from tests.sandbox.ways import go, made
@@ -61,7 +62,7 @@ async def warm_server(**settings: Any) -> AsyncIterator[tuple[Server, WireClient
 
 
 def pool_of(server: Server) -> WarmSandboxes:
-    pool = server._sandboxes._warm
+    pool = server._enclosures.sandboxes._warm
     assert pool is not None
     return pool
 
@@ -117,7 +118,7 @@ async def test_the_next_command_of_a_kind_finds_its_sandbox_ready(workspace: Pat
 async def test_a_server_that_keeps_none_starts_every_command_cold(workspace: Path) -> None:
     async with warm_server(warm_sandboxes=0) as (server, client):
         ways = {(await run(client, "/bin/true", sandbox=workspace_write(workspace)))[0] for _ in range(3)}
-        assert server._sandboxes.count_spares() == 0
+        assert server._enclosures.count_spares() == 0
     assert ways == {"cold"}
 
 
@@ -276,6 +277,13 @@ async def test_spares_leave_no_process_and_no_descriptor(workspace: Path) -> Non
         # Control, two namespaces, report, pid and pidfd of each.
         assert len(os.listdir("/proc/self/fd")) == before - 6 * len(spares)
     assert not [pid for pid in pids if parent_of(pid) is not None]
+
+
+async def test_a_server_that_ended_leaves_no_process_in_a_program_that_goes_on(workspace: Path) -> None:
+    before = set(children_of(os.getpid()))
+    async with warm_server() as (_, client):
+        await run(client, "/bin/true", sandbox=workspace_write(workspace))
+    await asyncio.to_thread(wait_until, lambda: set(children_of(os.getpid())) == before)
 
 
 @pytest.fixture

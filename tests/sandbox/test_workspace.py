@@ -314,6 +314,44 @@ async def test_an_archive_that_leads_out_changes_nothing(workspace: paddock.Work
     assert await workspace.entries() == []
 
 
+def archive_of(*members: tuple[str, str | None]) -> io.BytesIO:
+    """An archive of files with their names as content, or of links that lead somewhere."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as made:
+        for name, leads_to in members:
+            member = tarfile.TarInfo(name)
+            if leads_to is None:
+                member.size = len(os.fsencode(name))
+            else:
+                member.type, member.linkname = tarfile.SYMTYPE, leads_to
+            made.addfile(member, io.BytesIO(os.fsencode(name)))
+    archive.seek(0)
+    return archive
+
+
+async def test_names_that_are_not_utf_8_leave_and_come_back(workspace: paddock.Workspace) -> None:
+    names = ["\udce9", "\ufffd", "plain"]
+    await workspace.import_tree(archive_of(*((name, None) for name in names), ("\ufffd link", "nowhere")))
+    archive = io.BytesIO()
+    await workspace.export_tree(archive)
+    archive.seek(0)
+    async with paddock.Workspace() as other:
+        await other.import_tree(archive)
+        for each in (workspace, other):
+            assert [await each.read_bytes(name) for name in names] == list(map(os.fsencode, names))
+            assert len(await each.entries()) == len(names) + 1
+
+
+async def test_an_archive_with_a_link_that_can_not_be_named_changes_nothing(
+    workspace: paddock.Workspace,
+) -> None:
+    await workspace.write_bytes("plain", b"old")
+    with pytest.raises(paddock.InvalidRequest, match="is not UTF-8"):
+        await workspace.import_tree(archive_of(("plain", None), ("\udce9", "plain")))
+    assert await workspace.read_bytes("plain") == b"old"
+    assert [each.file_name for each in await workspace.entries()] == ["plain"]
+
+
 async def test_grants_of_a_framework_become_a_profile(tmp_path: Path) -> None:
     granted, other = tmp_path / "granted", Path("/etc")
     granted.mkdir()

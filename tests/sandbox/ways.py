@@ -1,4 +1,4 @@
-"""Both ways to get the sandbox of a command: made for it, or spare and there already.
+"""The ways to get the sandbox of a command: made for it, spare and there already, or made as the last one.
 
 Cold is the reference. Warm, a spare is made just before each start that may have one, and must be taken, so
 that no test depends on when the server has made one by itself.
@@ -6,6 +6,7 @@ that no test depends on when the server has made one by itself.
 
 from __future__ import annotations
 
+import os
 import select
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -14,16 +15,21 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from paddock.cli import confined as confined_start
+from paddock.cli import remembered_start
+from paddock.cli import sandbox as sandbox_verb
 from paddock.cli.confined_streams import ConfinedStreams
 from paddock.model.profile import Profile
 from paddock.process.launch import LaunchSpec
+from paddock.sandbox import remembered
 from paddock.sandbox.enforce.command import Command
 from paddock.sandbox.enforce.confined import Confined
-from paddock.sandbox.enforce.init import ReportKind
 from paddock.sandbox.enforce.mount_source import FileMoved
+from paddock.sandbox.enforce.report import ReportKind
 from paddock.sandbox.enforce.spare import Spare, Unsuitable
 from paddock.sandbox.launch import Sandbox
 from paddock.sandbox.profile.enforced import EnforcedProfile, is_enforced
+from paddock.sandbox.spares import Spares
 from paddock.server import sandboxes
 from paddock.server.confinement import Confinement
 from paddock.server.sandbox_enclosure import SandboxEnclosure
@@ -33,6 +39,12 @@ from paddock.server.warm_sandboxes import WarmSandboxes
 Start = Callable[[SandboxEnclosure], Awaitable[Any]]
 
 WAYS = ("cold", "warm")
+LAUNCHER_WAYS = (*WAYS, "remembered")
+"""Of command lines: remembered, what a plan led to is there already, and must be used."""
+
+
+class NotRemembered(AssertionError):
+    """A start has left how its sandbox was made, and the next one in the same place did not use it."""
 
 
 class SpareNotTaken(AssertionError):
@@ -95,7 +107,7 @@ def go_in_launchers(patch: pytest.MonkeyPatch) -> None:
         if not command.argv or not is_plain or not is_enforced(profile):
             return prepare(self, profile, command, **more)
         try:
-            spare = self.prepare_spare(profile, command)
+            spare = Spares(self).prepare(profile, command)
         except (Unsuitable, FileMoved):
             return prepare(self, profile, command, **more)
         return LateConfined(self, spare, profile, command)
@@ -109,6 +121,73 @@ def go_in_launchers(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(Sandbox, "prepare", prepare_warm)
     patch.setattr(ConfinedStreams, "__init__", note_streams)
+
+
+def remember_in_launchers(patch: pytest.MonkeyPatch) -> None:
+    """Let `paddock sandbox` make each sandbox from what an earlier start has left, if that left anything."""
+    run = remembered_start.run
+
+    def run_again(scene: Any, arguments: Any, argv: Sequence[str]) -> int | None:
+        if argv and not _leave_start(arguments):
+            return None
+        status = run(scene, arguments, argv)
+        if status is None and argv:
+            raise NotRemembered(argv)
+        return status
+
+    patch.setattr(remembered_start, "run", run_again)
+
+
+PLANNED = "[planned]"
+REMEMBERED = "[remembered]"
+
+
+def tell_in_launchers(patch: pytest.MonkeyPatch) -> None:
+    """Let `paddock sandbox` tell on standard error which way it went."""
+    run = remembered_start.run
+
+    def run_and_tell(scene: Any, arguments: Any, argv: Sequence[str]) -> int | None:
+        status = run(scene, arguments, argv)
+        os.write(2, (PLANNED if status is None else REMEMBERED).encode())
+        return status
+
+    patch.setattr(remembered_start, "run", run_and_tell)
+
+
+def _leave_start(arguments: Any) -> bool:
+    """Prepare the command in another process, and return whether it has left something for the next."""
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if _prepared_alone(arguments) else 1)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def _prepared_alone(arguments: Any) -> bool:
+    """Go the ordinary way up to the start of the command."""
+    kept: list[bool] = []
+    keep = remembered.keep
+
+    def note(scene: remembered.Scene, *more: Any) -> None:
+        keep(scene, *more)
+        kept.append(any(facts == scene.facts for facts, _ in scene.read()))
+
+    def run_nothing(confined: Confined, _: object, meanwhile: Callable[[], None], **_more: Any) -> Any:
+        meanwhile()
+        confined.started()
+        confined.ended(was_killed=False)
+        raise SystemExit
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(remembered, "keep", note)
+        patch.setattr(remembered_start, "run", lambda *_: None)
+        patch.setattr(confined_start, "run_confined", run_nothing)
+        for fd in (1, 2):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
+        try:
+            sandbox_verb.run(arguments)
+        except BaseException:
+            return kept == [True]
+    return False
 
 
 class LateConfined:
@@ -150,7 +229,7 @@ class LateConfined:
         if not any(report.kind is ReportKind.WAITING for report in confined.reports()):
             return
         self._spare.settle()
-        self._taken = self._sandbox.take_spare(self._spare, self._profile, self._command)
+        self._taken = Spares(self._sandbox).take(self._spare, self._profile, self._command)
         if self._taken is None:
             # It ends, and whoever has started it says that there was no sandbox.
             self._spare.close()

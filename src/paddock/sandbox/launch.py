@@ -18,27 +18,25 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
-from msgspec.structs import replace
-
 from paddock.errors import ProfileRefused, SandboxUnavailable
 from paddock.model.host import Bubblewrap, Enforcement, HostFacts, Problem
 from paddock.model.interceptor import Interceptor
-from paddock.model.profile import Access, Limits, NetworkMode, Profile
+from paddock.model.profile import Limits, NetworkMode, Profile
 from paddock.sandbox.enforce import bwrap, init
 from paddock.sandbox.enforce.assembly import (
     Script,
     assemble,
     assemble_init,
-    assemble_taken,
     write_script,
 )
 from paddock.sandbox.enforce.command import Command
 from paddock.sandbox.enforce.confined import Confined
-from paddock.sandbox.enforce.held_script import HeldScript, hold_script
-from paddock.sandbox.enforce.janitor import Janitor, NotMasked, PlaceholderTaken, locate
-from paddock.sandbox.enforce.mount_source import FileMoved, shown_placeholders, verify_directories
+from paddock.sandbox.enforce.held_script import Groundwork, HeldScript, hold_script
+from paddock.sandbox.enforce.janitor import Janitor, PlaceholderTaken
+from paddock.sandbox.enforce.mount_source import FileMoved
 from paddock.sandbox.enforce.unreadable import unreadable_file
 from paddock.sandbox.host import limit, probe
+from paddock.sandbox.host.lookup_record import LookupRecord
 from paddock.sandbox.plan import landlock, seccomp
 from paddock.sandbox.plan.plan import Plan
 from paddock.sandbox.plan_attempts import PLAN_LIMIT, PlanAttempts
@@ -50,14 +48,12 @@ from paddock.sandbox.profile.enforced import (
     limits_of,
     network_mode,
 )
-from paddock.sandbox.profile.path import ROOT, is_within
 
 if TYPE_CHECKING:
     from paddock.sandbox.denial.exec_answer import ExecPolicy
     from paddock.sandbox.denial.tracer import Tracer
     from paddock.sandbox.enforce.cgroup import Groups
     from paddock.sandbox.enforce.service import WrapperService
-    from paddock.sandbox.enforce.spare import Spare
     from paddock.sandbox.interception import Interceptors
     from paddock.sandbox.plan.cap import Cap
 
@@ -89,18 +85,18 @@ class Sandbox:
         cap: Cap | None = None,
         interceptors: Interceptors | None = None,
     ) -> None:
-        self._host = host
+        self.host: Final = host
         self._directory = directory
         self._use_legacy_landlock = use_legacy_landlock
         self._has_own_session = has_own_session
         self._given_interceptors = interceptors
-        self._janitor = Janitor(directory)
+        self.janitor: Final = Janitor(directory)
         self.planner = Planner(host, directory, private, cap)
 
     @property
     def enforcement(self) -> Enforcement:
         """Return the level that confined commands reach here."""
-        level = probe.enforcement(self._host) or Enforcement.NONE
+        level = probe.enforcement(self.host) or Enforcement.NONE
         return Enforcement.PARTIAL if self._use_legacy_landlock else level
 
     @cached_property
@@ -110,7 +106,7 @@ class Sandbox:
             return self._given_interceptors
         from paddock.sandbox.interception import Interceptors
 
-        return Interceptors(self._host)
+        return Interceptors(self.host)
 
     def level_of(self, profile: Profile) -> Enforcement:
         """Return the level that a command under a profile reaches, if it can be prepared."""
@@ -120,11 +116,11 @@ class Sandbox:
 
     def renew(self, private: Sequence[str | os.PathLike[str]], cap: Cap | None) -> None:
         """Use these for all plans from now on. Blocks while it examines files."""
-        self.planner = Planner(self._host, self._directory, private, cap)
+        self.planner = Planner(self.host, self._directory, private, cap)
 
     def close(self) -> None:
         """Clear away what commands have left. Keep what running commands need until they end."""
-        self._janitor.close()
+        self.janitor.close()
 
     def ruleset_alone(self, plan: Plan) -> landlock.Ruleset | None:
         """Return what enforces a plan instead of its mounts; None with bubblewrap.
@@ -145,6 +141,7 @@ class Sandbox:
         attempts: PlanAttempts | None = None,
         proxy_ports: Sequence[int] = (),
         bundle: bytes | None = None,
+        groundwork: Groundwork | None = None,
     ) -> Confined:
         """Prepare a command. Blocks while it examines files.
 
@@ -153,13 +150,14 @@ class Sandbox:
         if that `is_strict`, no process can change the memory of another.
         If its network is proxied, `Confined.listeners` gives a listener for each of the `proxy_ports`,
         and the command finds the `bundle` of whom it trusts at BUNDLE_PATH.
+        `groundwork` gets what the sandbox is made from, if bubblewrap makes it.
         Whoever prepares a command again because its sandbox could not be made gives the same
         `attempts`. Raises ProfileRefused when the profile can't be enforced on the files as they
         are, SandboxUnavailable when this host can't enforce it, or trace or intercept under it.
         """
         if not is_enforced(profile):
             return Confined(lambda _: list(command.argv), environment=command.environment, cwd=command.cwd)
-        if problem := limit.unenforceable(limits_of(profile), self._host):
+        if problem := limit.unenforceable(limits_of(profile), self.host):
             raise SandboxUnavailable(problem.detail, problem.remedy)
         self._require_tracing(is_traced=is_traced, is_intercepted=execution_policy is not None)
         interceptor = None
@@ -180,6 +178,7 @@ class Sandbox:
             has_proc=has_proc,
             is_traced=is_traced,
             is_strict=is_strict,
+            groundwork=groundwork,
         )
         return self._assemble(
             held,
@@ -198,120 +197,9 @@ class Sandbox:
         from paddock.sandbox.host.tracing import uninterceptable, untraceable
 
         for is_wanted, problem_of in ((is_traced, untraceable), (is_intercepted, uninterceptable)):
-            problem = problem_of(self._host, has_namespaces=self._has_namespaces) if is_wanted else None
+            problem = problem_of(self.host, has_namespaces=self.has_namespaces) if is_wanted else None
             if problem is not None:
                 raise SandboxUnavailable(problem.detail, problem.remedy)
-
-    def prepare_spare(self, profile: EnforcedProfile, command: Command) -> Spare:
-        """Make a sandbox ready for a command like this one that comes later. Blocks as `prepare`.
-
-        Start its `confined`, and `settle` it when it waits. Raises Unsuitable when only a command that is
-        there can have such a sandbox, FileMoved when files change meanwhile, or as `prepare`.
-        """
-        from paddock.sandbox.enforce.spare import (
-            Spare,
-            Unsuitable,
-            facts_of,
-            needs_group,
-            without_placeholders,
-        )
-
-        if not self._has_namespaces or limit.unenforceable(limits_of(profile), self._host):
-            raise Unsuitable
-        bubblewrap = self._bubblewrap()
-        plan = self.planner.plan(profile, command)
-        _refuse_own_program(bubblewrap, plan)
-        facts = facts_of(plan)
-        try:
-            located = locate(plan.placeholders)
-        except PlaceholderTaken as error:
-            raise FileMoved(str(error)) from error
-        verify_directories(located, facts.mounted)
-        idle = without_placeholders(plan)
-        # A group counts what is in it, and it is made for one command.
-        if needs_group(idle.limits, has_pids=self._host.pids_cgroup is not None):
-            raise Unsuitable
-        nothing = replace(command, argv=(), environment={}, arg0=None)
-        script = self._script(idle, bubblewrap, nothing, is_traced=False, is_spare=True)
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        waiting = theirs.detach()
-        try:
-            confined = assemble(
-                script,
-                bubblewrap,
-                self.enforcement,
-                janitor=self._janitor,
-                placeholders=(),
-                mounted=facts.mounted,
-                locks=(),
-                waiting=waiting,
-            )
-        except BaseException:
-            os.close(waiting)
-            ours.close()
-            raise
-        return Spare(facts, confined, ours, located)
-
-    def begin_taking(self, spare: Spare) -> None:
-        """Begin what others have to do for `take_spare`, without waiting: it finds most of it done then.
-
-        `take_spare` or `leave_spare` must follow.
-        """
-        if spare.placeholders:
-            spare.begin(self._janitor.begin_masking(spare.placeholders, spare.namespaces))
-
-    def leave_spare(self, spare: Spare) -> None:
-        """Undo `begin_taking`, unless `take_spare` has done that. Blocks until it is done."""
-        if (masking := spare.take_masking()) is not None:
-            self._janitor.undo_masking(masking)
-
-    def take_spare(self, spare: Spare, profile: EnforcedProfile, command: Command) -> Confined | None:
-        """Make a command ready for a sandbox that waits; None if it would not get the very same one now.
-
-        Call it once. The result has one descriptor, which the caller sends to `spare`. Raises as `prepare`.
-        """
-        from paddock.sandbox.enforce.spare import facts_of
-
-        # It may have to be made again, because it takes long.
-        plan = self.planner.plan(profile, command)
-        located = spare.placeholders
-        masking = spare.take_masking()
-        try:
-            if plan != spare.facts.plan or facts_of(plan) != spare.facts:
-                raise FileMoved(plan.cwd)
-        except BaseException as error:
-            if masking is not None:
-                self._janitor.undo_masking(masking)
-            if isinstance(error, FileMoved):
-                return None
-            raise
-        if located:
-            masking = masking or self._janitor.begin_masking(located, spare.namespaces, waits=True)
-            if masking is None:
-                return None
-            try:
-                self._janitor.finish_masking(masking)
-            except (PlaceholderTaken, NotMasked):
-                return None
-        with contextlib.ExitStack() as undone:
-            undone.callback(self._janitor.release, located, was_killed=False)
-            try:
-                mounted = [*spare.facts.mounted, *shown_placeholders(plan)]
-            except FileMoved:
-                return None
-            report = spare.confined.leave_reports()
-            undone.callback(os.close, report)
-            confined = assemble_taken(
-                plan,
-                self.enforcement,
-                command,
-                janitor=self._janitor,
-                placeholders=located,
-                mounted=mounted,
-                report=report,
-            )
-            undone.pop_all()
-        return confined
 
     def _with_landlock_alone(self, profile: EnforcedProfile, command: Command) -> Confined:
         """Make a command ready without namespaces: nothing is hidden, only writing is restricted."""
@@ -321,7 +209,7 @@ class Sandbox:
     def _ruleset_alone(self, plan: Plan) -> landlock.Ruleset:
         from paddock.sandbox.plan.landlock_alone import ruleset_alone
 
-        return ruleset_alone(plan, self._host.landlock_abi)
+        return ruleset_alone(plan, self.host.landlock_abi)
 
     def _with_filter_alone(self, profile: EnforcedProfile, command: Command) -> Confined:
         """Make a command ready without namespaces, where only the network is to be refused."""
@@ -340,7 +228,7 @@ class Sandbox:
                 "without namespaces there is no sandbox that others can enter",
                 "use bubblewrap, or do it without a sandbox",
             )
-        return assemble_init(limits, ruleset, seccomp.program(network, self._host.arch), command)
+        return assemble_init(limits, ruleset, seccomp.program(network, self.host.arch), command)
 
     def _held_script(
         self,
@@ -351,19 +239,28 @@ class Sandbox:
         has_proc: bool,
         is_traced: bool,
         is_strict: bool,
+        groundwork: Groundwork | None,
     ) -> HeldScript:
         """Plan until the files are as planned, and put the plan into words."""
-        bubblewrap = self._bubblewrap()
+        bubblewrap = self.bubblewrap()
         while True:
-            plan = self.planner.plan(profile, command, has_proc=has_proc, is_strict=is_strict)
-            _refuse_own_program(bubblewrap, plan)
-            write = partial(self._script, plan, bubblewrap, command, is_traced=is_traced)
+            lookups = None if groundwork is None else LookupRecord()
+            plan = self.planner.plan(
+                profile, command, has_proc=has_proc, is_strict=is_strict, lookups=lookups
+            )
+            bwrap.refuse_own_program(bubblewrap, plan)
+            write = partial(self.script, plan, bubblewrap, command, is_traced=is_traced)
             try:
-                return hold_script(plan, self._janitor, write)
+                held = hold_script(plan, self.janitor, write)
             except (PlaceholderTaken, FileMoved) as error:
                 _require_another_plan(attempts, error)
+                continue
+            if groundwork is not None and lookups is not None:
+                groundwork.lookups, groundwork.held = lookups, held
+                groundwork.program = None if bubblewrap.is_bundled else bubblewrap.path
+            return held
 
-    def _script(
+    def script(
         self,
         plan: Plan,
         bubblewrap: Bubblewrap,
@@ -372,12 +269,13 @@ class Sandbox:
         is_traced: bool,
         is_spare: bool = False,
     ) -> Script:
+        """Put a plan into words for bubblewrap and the init."""
         files = bwrap.HostFiles(init=str(init.PATH), unreadable=unreadable_file(self._directory))
 
         def options(part: Plan) -> list[str]:
             return bwrap.options(part, bubblewrap.capabilities, files, has_own_session=self._has_own_session)
 
-        return write_script(plan, self._host, options, command, is_traced=is_traced, is_spare=is_spare)
+        return write_script(plan, self.host, options, command, is_traced=is_traced, is_spare=is_spare)
 
     def _assemble(
         self,
@@ -409,7 +307,7 @@ class Sandbox:
                 undone.callback(groups.discard)
             confined = assemble(
                 held.script,
-                self._bubblewrap(),
+                self.bubblewrap(),
                 self.enforcement,
                 janitor=held.janitor,
                 placeholders=held.placeholders,
@@ -429,16 +327,17 @@ class Sandbox:
         return confined
 
     @property
-    def _has_namespaces(self) -> bool:
+    def has_namespaces(self) -> bool:
         """Return whether commands get namespaces of their own here."""
-        return not self._use_legacy_landlock and probe.enforcement(self._host) is not None
+        return not self._use_legacy_landlock and probe.enforcement(self.host) is not None
 
     def _needs_filter_alone(self, profile: EnforcedProfile) -> bool:
         """Return whether there are no sandboxes, and none is needed: only the network is to be refused."""
-        return probe.enforcement(self._host) is None and is_about_network_alone(profile)
+        return probe.enforcement(self.host) is None and is_about_network_alone(profile)
 
-    def _bubblewrap(self) -> Bubblewrap:
-        host = self._host
+    def bubblewrap(self) -> Bubblewrap:
+        """Return the program that makes the sandboxes. Raises SandboxUnavailable if there is none."""
+        host = self.host
         if host.bwrap is None or probe.enforcement(host) is None:
             problem = host.problems[0] if host.problems else NO_BUBBLEWRAP
             raise SandboxUnavailable(f"{problem.name}: {problem.detail}", problem.remedy)
@@ -447,8 +346,8 @@ class Sandbox:
     def _groups(self, script: Script) -> Groups | None:
         """Make the groups that count, where limits of each process do not; None if none is needed."""
         wanted = (
-            (self._host.pids_cgroup, script.counted_processes),
-            (self._host.memory_cgroup, script.limits.total_memory_bytes),
+            (self.host.pids_cgroup, script.counted_processes),
+            (self.host.memory_cgroup, script.limits.total_memory_bytes),
         )
         if all(parent is None or most is None for parent, most in wanted):
             return None
@@ -457,7 +356,7 @@ class Sandbox:
         processes, memory = (
             None if parent is None or most is None else cgroup.Bound(parent, most) for parent, most in wanted
         )
-        return cgroup.make(processes, memory, self._janitor)
+        return cgroup.make(processes, memory, self.janitor)
 
     def _leader(
         self, undone: contextlib.ExitStack, policy: ExecPolicy | None
@@ -490,7 +389,7 @@ class Sandbox:
         # Few commands are traced, and it takes a while to load.
         from paddock.sandbox.denial.tracer import trace_plan
 
-        return trace_plan(plan, self._host.arch, is_traced=is_traced, execution_policy=policy, leader=leader)
+        return trace_plan(plan, self.host.arch, is_traced=is_traced, execution_policy=policy, leader=leader)
 
 
 def _require_another_plan(attempts: PlanAttempts, error: PlaceholderTaken | FileMoved) -> None:
@@ -501,16 +400,3 @@ def _require_another_plan(attempts: PlanAttempts, error: PlaceholderTaken | File
             f"was planned {PLAN_LIMIT} times, and each time the files had changed: {attempts.problems}",
             "run the command when nothing changes them",
         ) from error
-
-
-def _refuse_own_program(bubblewrap: Bubblewrap, plan: Plan) -> None:
-    """Refuse a bubblewrap that lies where the profile lets commands write: one may have made it."""
-    if bubblewrap.is_bundled:
-        return
-    for rule in plan.rules:
-        # A command that may write everything learns nothing from a path.
-        if rule.access is Access.WRITE and rule.path != ROOT and is_within(bubblewrap.path, rule.path):
-            raise SandboxUnavailable(
-                f"{bubblewrap.path} lies in {rule.path}, which the profile makes writable ({rule.origin})",
-                "install bubblewrap in a directory of the system, or grant another directory",
-            )

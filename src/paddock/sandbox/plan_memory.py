@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from paddock.sandbox.host.facts import FileFacts, is_vacant
+from paddock.sandbox.host import question
+from paddock.sandbox.host.facts import FileFacts
 from paddock.sandbox.host.lookup_record import LookupRecord
 from paddock.sandbox.plan.plan import Plan, PlanInput, confine
 from paddock.sandbox.profile.enforced import EnforcedProfile
@@ -26,7 +28,8 @@ VARIANT_COUNT: Final = 2
 PATH_CHARS: Final = 256 * 1024
 """Limit on the paths that a remembered plan depends on: 16 MiB for all scenes. Most plans have a few KiB."""
 
-_Known = tuple[Plan, LookupRecord]
+_Known = tuple[Plan, LookupRecord, Mapping[str, str]]
+"""A plan, the looks that it was made from, and its own placeholders."""
 
 
 class PlanMemory:
@@ -36,12 +39,19 @@ class PlanMemory:
         self._known: dict[tuple[int, EnforcedProfile, PlanInput], tuple[_Known, ...]] = {}
         self._lock = threading.Lock()
 
-    def confine(self, profile: EnforcedProfile, given: PlanInput) -> Plan:
-        """Return the plan that `plan.confine` would make now. Raises as it does."""
+    def confine(
+        self, profile: EnforcedProfile, given: PlanInput, lookups: LookupRecord | None = None
+    ) -> Plan:
+        """Return the plan that `plan.confine` would make now. Raises as it does.
+
+        With `lookups` it is made anew, and they get everything that it looked at.
+        """
+        if lookups is not None:
+            return confine(profile, given, FileFacts(lookups))
         key = os.geteuid(), profile, given
         known = self._known.get(key, ())
-        for plan, lookups in known:
-            if lookups.still_holds(partial(_is_same_to, plan)):
+        for plan, lookups, own in known:
+            if lookups.still_holds(partial(_is_same_to, own)):
                 return plan
         look = FileFacts()
         plan = confine(profile, given, look)
@@ -50,16 +60,14 @@ class PlanMemory:
                 self._known.pop(key, None)
                 while len(self._known) >= SCENE_COUNT:
                     self._known.pop(next(iter(self._known)))
-                self._known[key] = ((plan, look.lookups), *known[: VARIANT_COUNT - 1])
+                self._known[key] = ((plan, look.lookups, plan.own_placeholders), *known[: VARIANT_COUNT - 1])
         return plan
 
 
-def _is_same_to(plan: Plan, path: str, answer: object, found: object) -> bool:
+def _is_same_to(own: Mapping[str, str], path: str, answer: object, found: object) -> bool:
     """Return whether a plan stays the same although something else was found at a path.
 
     Where it needs a placeholder of its own, another command may have one by now, or no longer.
     """
-    kind = next((each.kind for each in plan.placeholders if each.path == path), None)
-    # Other placeholders are needed only as long as other commands have them (plan/view.py).
-    is_masked = any(mask.path == path for mask in plan.masks)
-    return kind is not None and is_masked and is_vacant(kind, answer) and is_vacant(kind, found)
+    kind = own.get(path)
+    return kind is not None and question.is_vacant(kind, answer) and question.is_vacant(kind, found)

@@ -13,24 +13,25 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from paddock import installation, own_program
+from paddock import own_program
 from paddock.errors import ProfileRefused
 from paddock.model.host import HostFacts
 from paddock.model.profile import Access
 from paddock.sandbox.enforce.command import Command
-from paddock.sandbox.host.device_node import owned_nodes
+from paddock.sandbox.host import question
 from paddock.sandbox.host.facts import FileFacts, find_tmpdir, surroundings_of, tmpdir_problem
-from paddock.sandbox.host.kernel_file import closed_files
-from paddock.sandbox.host.kernel_mount import kernel_mounts
+from paddock.sandbox.host.kernel_mount import kernel_mounts, may_have_kernel_mounts
+from paddock.sandbox.host.letter_case import uncertain_paths
 from paddock.sandbox.host.linkless import is_at
-from paddock.sandbox.host.mount_alias import aliases_of
+from paddock.sandbox.host.look import KernelFile
+from paddock.sandbox.host.lookup_record import LookupRecord
+from paddock.sandbox.host.mount_alias import aliases_in, aliases_of
 from paddock.sandbox.host.mounted_file import MountedFile
-from paddock.sandbox.host.propagation import read_table
 from paddock.sandbox.plan.plan import Plan, PlanInput, grants_of, reach_of
 from paddock.sandbox.plan_memory import PlanMemory
-from paddock.sandbox.profile.access import SLASH_TMP, AccessTable, grants_tmpdir, names_minimal
+from paddock.sandbox.profile.access import SLASH_TMP, AccessTable, Grants, grants_tmpdir, names_minimal
 from paddock.sandbox.profile.enforced import EnforcedProfile, restricted_files
-from paddock.sandbox.profile.path import ROOT
+from paddock.sandbox.profile.path import ROOT, is_within
 from paddock.shortage import raise_if_short
 
 if TYPE_CHECKING:
@@ -61,39 +62,56 @@ class Planner:
         bubblewrap = () if host.bwrap is None or host.bwrap.is_bundled else (host.bwrap.path,)
         self._tmpdir = find_tmpdir(os.environ.get("TMPDIR"))
         ripgrep = (program.path for program in own_program.find("rg", own_program.search_path()).system)
-        self._own = (*installation.own_paths(), *ripgrep, *bubblewrap)
-        self._own_links = installation.links()
-        self._own_searched = installation.searched()
-        self._rules_directories = installation.rules_directories()
-        self._own_files = frozenset(installation.shared_files())
+        self._installed = question.installed_files("")
+        own, self._own_links, self._own_searched, self._rules_directories, shared = self._installed
+        self._own = (*own, *ripgrep, *bubblewrap)
+        self._own_files = frozenset(shared)
         self._trees = os.path.join(directory, TREES_FILE)
         self._plans = PlanMemory()
 
     def plan(
-        self, profile: EnforcedProfile, command: Command, *, has_proc: bool = True, is_strict: bool = False
+        self,
+        profile: EnforcedProfile,
+        command: Command,
+        *,
+        has_proc: bool = True,
+        is_strict: bool = False,
+        lookups: LookupRecord | None = None,
     ) -> Plan:
         """Return the plan for a command now; if it `is_strict`, no process can reach another's memory.
 
-        Raises ProfileRefused when the profile can't be enforced as written, and ProfileExceeded when it
-        grants more than the cap.
+        Everything that it looked at goes to `lookups`, if they are given. Raises ProfileRefused when the
+        profile can't be enforced as written, and ProfileExceeded when it grants more than the cap.
         """
         ceiling = self._ceiling()
         profile = _visible_part(profile, command, ceiling)
-        given = self._input(profile, command.project_roots)
+        record = LookupRecord() if lookups is None else lookups
+        given = self._input(profile, command.project_roots, record)
+        record.is_complete &= ceiling is None
+        if lookups is not None:
+            name = os.environ.get("TMPDIR")
+            # It was found at the start.
+            record.is_complete &= find_tmpdir(name, record) == self._tmpdir
+            if name:
+                # Whoever is told why it is not granted is told about this.
+                record.ask(question.real_path, os.path.join(os.getcwd(), name))
         _refuse_another_root(given, command)
         plan = self._plans.confine(
             profile,
             replace(
                 given,
-                cwd=os.path.realpath(command.cwd),
+                cwd=record.ask(question.real_path, command.cwd),
                 cwd_name=command.cwd,
                 has_proc=has_proc and self._host.can_mount_proc,
                 is_strict=is_strict,
             ),
+            lookups,
         )
         if ceiling is not None:
             ceiling.admit(plan.extent)
-        return plan
+        kept = [*(mask.path for mask in plan.masks), *(each.path for each in plan.placeholders)]
+        uncertain = uncertain_paths(_mount_table(record), kept)
+        return replace(plan, uncertain_paths=uncertain) if uncertain else plan
 
     def admit(self, profile: EnforcedProfile, command: Command) -> None:
         """Refuse what exceeds the cap, for a command that needs no plan. Raises as `plan`."""
@@ -123,11 +141,18 @@ class Planner:
             problem = tmpdir_problem(self._tmpdir, roots) or "the profile denies it"
         return f"TMPDIR {name} is not granted: {problem}"
 
-    def _input(self, profile: EnforcedProfile, project_roots: tuple[str, ...]) -> PlanInput:
-        table = _mount_table()
+    def _input(
+        self,
+        profile: EnforcedProfile,
+        project_roots: tuple[str, ...],
+        lookups: LookupRecord | None = None,
+    ) -> PlanInput:
+        record = LookupRecord() if lookups is None else lookups
+        record.note(question.installed_files, "", self._installed)
+        table = _mount_table(record)
         own = (*self._own, *aliases_of(table, self._own))
-        private = _resolved(self._private)
-        rules_directories = _resolved(self._rules_directories)
+        private = _resolved(self._private, record)
+        rules_directories = _resolved(self._rules_directories, record)
         surroundings = surroundings_of(
             project_roots,
             self._tmpdir,
@@ -136,16 +161,23 @@ class Planner:
             self._own_links,
             self._own_searched,
             (*self._rules_directories, *aliases_of(table, rules_directories)),
+            private_names=self._private,
             needs_minimal=names_minimal(profile),
+            lookups=record,
         )
         kernels = kernel_mounts(table)
+        shown_twice = aliases_in(table, (*self._own, *private, *rules_directories))
+        record.is_complete &= not shown_twice and not may_have_kernel_mounts(table)
         grants = grants_of(profile, surroundings)
         own_names: tuple[str, ...] = ()
         if self._own_files:
-            temporary = [os.path.realpath(path) for path in (SLASH_TMP, surroundings.tmpdir) if path]
-            own_names = self._scanner.names_in_grants(self._own_files, grants, (*own, *kernels), temporary)
+            temporary = _resolved(tuple(filter(None, (SLASH_TMP, surroundings.tmpdir))), record)
+            own_names = self._scanner.names_in_grants(
+                self._own_files, grants, (*own, *kernels), temporary, lookups
+            )
         denied_matches: tuple[str, ...] = ()
         if grants.denies_anything:
+            record.is_complete &= _finds_nothing(grants, record)
             denied_matches = self._scanner.matches(
                 grants, surroundings.project_roots, _scan_depth(profile), kernels
             )
@@ -154,9 +186,9 @@ class Planner:
             cwd=ROOT,
             denied_matches=denied_matches,
             is_root=os.geteuid() == 0,
-            closed=closed_files(),
+            closed=tuple(KernelFile(*file) for file in record.ask(question.closed_files, "")),
             kernel_mounts=kernels,
-            owned_nodes=owned_nodes(),
+            owned_nodes=record.ask(question.owned_nodes, ""),
         )
 
     @cached_property
@@ -185,18 +217,29 @@ class Planner:
             ) from error
 
 
-def _resolved(paths: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(os.path.realpath(path) for path in paths)
+def _resolved(paths: tuple[str, ...], lookups: LookupRecord) -> tuple[str, ...]:
+    return tuple(lookups.ask(question.real_path, path) for path in paths)
 
 
-def _mount_table() -> bytes:
+def _mount_table(lookups: LookupRecord) -> bytes:
     try:
-        return read_table()
+        return lookups.ask(question.mount_table, "")
     except OSError as error:
         raise_if_short(error)
         raise ProfileRefused(
             "the table of mounts", f"can't be read: {error.strerror}", "mount /proc"
         ) from error
+
+
+def _finds_nothing(grants: Grants, lookups: LookupRecord) -> bool:
+    """Return whether a search for more to deny depends on one question alone, and ends with its answer."""
+    denied = sorted(
+        lookups.ask(question.real_path, rule.path) for rule in grants.rules if rule.access is Access.DENY
+    )
+    granted = (rule.path for rule in grants.rules if rule.access is not Access.DENY)
+    if grants.denied_patterns or any(is_within(path, top) for path in granted for top in denied):
+        return False
+    return not lookups.ask(question.several_names, "\0".join(denied))
 
 
 def _visible_part(profile: EnforcedProfile, command: Command, ceiling: Ceiling | None) -> EnforcedProfile:

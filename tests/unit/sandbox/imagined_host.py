@@ -78,6 +78,12 @@ class ImaginedFiles:
         return self._files.get(f"{directory}/HEAD", DAMAGED) != DAMAGED
 
     def gitlinks(self, directory: str) -> list[str]:
+        return [name for name in self._indexed(directory) if not name.endswith("/")]
+
+    def sparse_directories(self, directory: str) -> list[str]:
+        return [name.rstrip("/") for name in self._indexed(directory) if name.endswith("/")]
+
+    def _indexed(self, directory: str) -> list[str]:
         return (self._files.get(f"{directory}/index") or "").split()
 
     def is_empty(self, directory: str) -> bool:

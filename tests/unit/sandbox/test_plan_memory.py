@@ -202,6 +202,14 @@ def test_place_that_is_needed_only_while_another_command_has_it_is_noticed(works
     assert memory.confine(profile, given) == alone
 
 
+def test_kind_of_a_place_that_only_another_command_needs_goes_with_that(workspace: Path) -> None:
+    memory, given = PlanMemory(), _input(workspace)
+    (workspace / ".aws").touch(mode=PLACEHOLDER_MODES[PlaceholderKind.FILE])
+    shared = memory.confine(PROFILE, given)
+    (workspace / ".aws").unlink()
+    assert memory.confine(PROFILE, given) == confine(PROFILE, given, FileFacts()) != shared
+
+
 def test_plan_of_many_long_paths_is_not_remembered(workspace: Path) -> None:
     below = "/".join("d" * 100 for _ in range(30))
     paths = [f"{workspace}/{number}/{below}" for number in range(10)]

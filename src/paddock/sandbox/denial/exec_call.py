@@ -178,10 +178,11 @@ class ExecCall(Struct):
         return pinned
 
     def close(self) -> None:
-        """Close the pinned files."""
+        """Close the pinned files, and let go of arguments and variables. Idempotent."""
         for file in self._pinned:
             os.close(file)
         self._pinned.clear()
+        self._arguments, self._environment = [], []
 
 
 class ExecCallReader:

@@ -32,7 +32,7 @@ from paddock.sandbox.denial.exec_answer import Deny, Escalate, ExecAnswer, ExecP
 from paddock.sandbox.denial.exec_call import NOT_THERE, ExecCall, ExecCallReader
 from paddock.sandbox.denial.followed_task import LOOK_MS
 from paddock.sandbox.denial.notification import Listener, Question
-from paddock.sandbox.denial.redirection import EXECVEAT
+from paddock.sandbox.denial.redirection import AT_EXECVE_CHECK, EXECVEAT
 from paddock.sandbox.denial.stubs import HELD_BYTES_LIMIT, Copy, Stubs, process_of
 
 journal = Journal(logging.getLogger(__name__))
@@ -150,6 +150,10 @@ class Executions:
     # --- decisions ----------------------------------------------------------
 
     def _decide(self, listener: Listener, question: Question) -> None:
+        if question.number == EXECVEAT and question.arguments[4] & AT_EXECVE_CHECK:
+            # It executes nothing, whatever another thread makes of the path. An older kernel refuses it.
+            listener.let(question)
+            return
         try:
             call = self._reader.read(question, is_at=question.number == EXECVEAT)
         except OSError as error:

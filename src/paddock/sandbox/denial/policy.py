@@ -41,6 +41,9 @@ PROGRAM_DIRECTORIES: Final = ("/usr/bin", "/bin", "/sbin")
 
 METADATA_NAMES: Final = frozenset(PROTECTED_NAMES)
 
+KEPT_NAMES: Final = METADATA_NAMES.union(git_metadata.REPOSITORY_NAMES)
+"""Names that a command may not be able to make or change at the top of what a profile lets it write."""
+
 
 class Ruling(Struct, frozen=True):
     """The access to a path, and its reason."""
@@ -68,6 +71,8 @@ class Ruling(Struct, frozen=True):
         wanted = path if kind is not DenialKind.WRITE or is_in_place else parent(path)
         if self.is_whole or not is_within(wanted, self.scope):
             wanted = self.scope
+        if kind is DenialKind.WRITE and not self.is_whole and _is_kept(path, wanted):
+            return None
         # Patterns can only be denied.
         while SPECIAL.intersection(wanted):
             if wanted == self.scope:
@@ -80,6 +85,12 @@ class Ruling(Struct, frozen=True):
         has_programs = any(is_within(directory, path) for directory in PROGRAM_DIRECTORIES)
         is_metadata = not self.is_whole and not METADATA_NAMES.isdisjoint(path.split("/"))
         return not has_programs and not is_metadata
+
+
+def _is_kept(path: str, granted: str) -> bool:
+    """Return whether a path may stay closed to a command that may write a directory above it."""
+    below = path.removeprefix(granted).lstrip("/")
+    return path != granted and below.partition("/")[0] in KEPT_NAMES
 
 
 def with_wider_grant(denial: Denial, other: Denial) -> Denial:

@@ -28,6 +28,8 @@ WAIT_ALL: Final = 0x40000000
 
 EXECVEAT: Final = 322
 AT_EMPTY_PATH: Final = 0x1000
+AT_EXECVE_CHECK: Final = 0x10000
+"""Asks whether a file may be executed, and executes nothing (execveat(2), Linux 6.14)."""
 _SYSCALL: Final = b"\x0f\x05"
 _VDSO: Final = 33
 """AT_SYSINFO_EHDR of getauxval(3)."""

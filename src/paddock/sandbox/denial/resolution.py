@@ -12,8 +12,8 @@ import stat
 
 from paddock.sandbox.denial.attempt import Content, Resolution
 from paddock.sandbox.denial.mount_overlay import MountOverlay
-from paddock.sandbox.host.facts import is_placeholder
 from paddock.sandbox.host.look import LINK_LIMIT
+from paddock.sandbox.host.question import is_placeholder
 from paddock.sandbox.profile.path import DEV, PROC, ROOT, clean, join, parent
 
 

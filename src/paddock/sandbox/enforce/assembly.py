@@ -7,10 +7,7 @@ never decides what a command may do.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import socket
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -19,9 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from paddock import own_program
-from paddock.c_string import c_strings
 from paddock.errors import ProfileRefused
-from paddock.memory_file import memory_file
 from paddock.model.host import Bubblewrap, Enforcement, HostFacts
 from paddock.model.interceptor import Interceptor
 from paddock.model.network_secret import BUNDLE_PATH
@@ -30,16 +25,17 @@ from paddock.model.restriction import Restriction
 from paddock.native_program import native_path
 from paddock.sandbox.enforce import init
 from paddock.sandbox.enforce.command import Command
-from paddock.sandbox.enforce.confined import Confined, Readers, Tracing
+from paddock.sandbox.enforce.confined import Confined, Readers
 from paddock.sandbox.enforce.janitor import Janitor
-from paddock.sandbox.enforce.service import WrapperService
+from paddock.sandbox.enforce.recipe import Opened, Recipe, strings, told_of
+from paddock.sandbox.enforce.service import Tracing, WrapperService
 from paddock.sandbox.enforce.wrapped_command import SOCKET_NUMBER
 from paddock.sandbox.host.mounted_file import MountedFile
 from paddock.sandbox.host.placeholder import LocatedPlaceholder
 from paddock.sandbox.host.propagation import receives_mounts
 from paddock.sandbox.plan import landlock, seccomp
 from paddock.sandbox.plan.early_mount import split
-from paddock.sandbox.plan.mount import Bind, Devices
+from paddock.sandbox.plan.mount import Devices
 from paddock.sandbox.plan.plan import Plan
 from paddock.sandbox.plan.view import INIT
 from paddock.sandbox.profile.path import ROOT, is_within
@@ -55,18 +51,10 @@ class Script(Struct, frozen=True):
     """The arguments by which bubblewrap and paddock-init carry out a plan, except for descriptor numbers."""
 
     plan: Plan
-    options: Sequence[str]
-    """For bubblewrap."""
-    all_options: Sequence[str]
-    """The same where nothing can be mounted early."""
-    early: Sequence[Bind]
-    """Mounts to make before bubblewrap starts, if possible."""
-    needs_own_mounts: bool
-    """Whether bubblewrap must start with mounts that differ from this process's own."""
-    filter: bytes
-    """For bubblewrap to load."""
-    init_words: Sequence[str]
-    """For paddock-init, with the command at their end."""
+    recipe: Recipe
+    """What follows from the plan alone."""
+    told: Sequence[str]
+    """For paddock-init besides, with the command at its end."""
     limits: Limits
     """How much the command may use."""
     restriction: Restriction | None
@@ -100,9 +88,6 @@ def write_script(
     said = init.words(
         limits=limits if counted is None else msgspec.structs.replace(limits, processes=None),
         ruleset=ruleset,
-        argv0=command.arg0,
-        # bubblewrap would set it, but does not know the command's variables.
-        environment={**command.environment, "PWD": plan.cwd} if command.argv else None,
         # For a sandbox that is kept open, the code that lets others enter checks this first.
         masks=plan.masks if command.argv or is_spare else (),
         placeholders=plan.shown_placeholders,
@@ -111,19 +96,29 @@ def write_script(
         is_isolated=plan.has_proc and not has_own_mounts and not needs_own_mounts,
     )
     program = seccomp.program(plan.network, host.arch)
-    told = [*said, "--", *command.argv]
+    if command.argv:
+        told = told_of(command.argv, command.environment, plan.cwd, command.arg0)
+    else:
+        told = ["--"]
     early, left = split(plan.mounts)
-    all_options = options(plan)
+    all_options = strings(options(plan))
+    recipe = Recipe(
+        options=strings(options(replace(plan, mounts=tuple(left)))) if early else all_options,
+        all_options=all_options,
+        early=strings([f"{'w' if mount.is_writable else 'r'}{mount.path}" for mount in early]),
+        filter=seccomp.remainder(host.arch) if is_traced else program,
+        said=said,
+        needs_own_mounts=needs_own_mounts,
+        has_ready_devices=plan.has_ready_devices,
+        read_only=plan.read_only,
+        path_of_init=None if plan.has_proc else INIT,
+    )
     return Script(
         plan=plan,
-        options=options(replace(plan, mounts=tuple(left))) if early else all_options,
-        all_options=all_options,
-        early=early,
-        needs_own_mounts=needs_own_mounts,
-        filter=seccomp.remainder(host.arch) if is_traced else program,
-        init_words=told,
+        recipe=recipe,
+        told=told,
         limits=limits,
-        restriction=None if command.argv else Restriction(words=_strings(told), filter=program),
+        restriction=None if command.argv else Restriction(words=strings([*said, *told]), filter=program),
         counted_processes=counted,
     )
 
@@ -159,12 +154,8 @@ def assemble(
     if bundle is not None:
         _require_own_devices(script.plan)
     listeners = None
-    with _Opened() as opened:
-        pid_reader, pid_writer = opened.pipe()
-        report_reader, report_writer = opened.pipe()
-        files = _files(opened, script, bubblewrap, mounted)
-        # bubblewrap must be able to write the pid even if we are killed, or its child would wait for ever.
-        files |= {"pid": pid_writer, "pid reader": opened.own(os.dup(pid_reader)), "report": report_writer}
+    with Opened() as opened:
+        files, readers = script.recipe.files(opened, bubblewrap.fd, script.told, mounted)
         if bundle is not None:
             files["bundle"] = opened.memory("bundle", bundle)
         if proxy_ports:
@@ -189,12 +180,12 @@ def assemble(
     return Confined(
         words,
         [*files.values(), *locks],
-        enforcement,
+        enforcement=enforcement,
         plan=script.plan,
         limits=script.limits,
         janitor=janitor,
         placeholders=placeholders,
-        readers=Readers(report_reader, pid_reader, listeners),
+        readers=Readers(*readers, listeners),
         tracer=tracer,
         wrappers=wrappers,
         interceptor=interceptor,
@@ -228,14 +219,14 @@ def assemble_taken(
         masks=plan.masks,
         placeholders=plan.shown_placeholders,
     )
-    told = _strings([*said, "--", *command.argv])
-    with _Opened() as opened:
+    told = strings([*said, "--", *command.argv])
+    with Opened() as opened:
         file = opened.memory("command", told)
         opened.pop_all()
     return Confined(
         lambda _: list(command.argv),
         [file],
-        enforcement,
+        enforcement=enforcement,
         plan=plan,
         limits=plan.limits,
         janitor=janitor,
@@ -255,8 +246,8 @@ def assemble_init(
         environment=command.environment,
         cwd=command.cwd,
     )
-    told = _strings([*said, "--", *command.argv])
-    with _Opened() as opened:
+    told = strings([*said, "--", *command.argv])
+    with Opened() as opened:
         report_reader, report_writer = opened.pipe()
         files = {
             "filter": opened.memory("filter", filter_),
@@ -272,74 +263,24 @@ def assemble_init(
         return [f"/proc/self/fd/{at['init']}", *said]
 
     readers = Readers(report_reader)
-    return Confined(words, tuple(files.values()), Enforcement.PARTIAL, limits=limits, readers=readers)
-
-
-class _Opened(contextlib.ExitStack):
-    """Closes its descriptors at the end of the block, unless `pop_all` hands them to an owner.
-
-    The system may run out of descriptors at any point in between.
-    """
-
-    def own(self, file: int) -> int:
-        self.callback(os.close, file)
-        return file
-
-    def pipe(self) -> tuple[int, int]:
-        reader, writer = os.pipe2(os.O_CLOEXEC)
-        return self.own(reader), self.own(writer)
-
-    def pair(self) -> tuple[int, int]:
-        ours, theirs = (end.detach() for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
-        return self.own(ours), self.own(theirs)
-
-    def memory(self, name: str, content: bytes) -> int:
-        """Return a file in memory, positioned at its beginning."""
-        return self.own(memory_file(f"paddock-{name}", content))
-
-
-def _files(
-    opened: _Opened, script: Script, bubblewrap: Bubblewrap, mounted: Iterable[MountedFile]
-) -> dict[str, int]:
-    """Return the programs and argument files for a start with bubblewrap, as descriptors by name."""
-    files = {
-        "options": opened.memory("options", _strings(script.options)),
-        "filter": opened.memory("filter", script.filter),
-        "init": opened.own(os.dup(own_program.opened(init.PATH))),
-        "more": opened.memory("command", _strings([*init.words(mounted=mounted), *script.init_words])),
-    }
-    if bubblewrap.fd is not None:
-        # This is the descriptor that was examined; its path may name another file by now.
-        files["bubblewrap"] = opened.own(os.dup(bubblewrap.fd))
-    if script.early:
-        files["early-mounts"] = opened.memory("early-mounts", _early(script))
-        files["all options"] = opened.memory("options", _strings(script.all_options))
-    return files
+    return Confined(
+        words, tuple(files.values()), enforcement=Enforcement.PARTIAL, limits=limits, readers=readers
+    )
 
 
 def _words(
     bubblewrap: Bubblewrap, script: Script, at: Mapping[str, int], proxy_ports: Sequence[int]
 ) -> list[str]:
     """Return the arguments for bubblewrap; `at` maps each descriptor's name to its number."""
-    plan = script.plan
-    early = (at["early-mounts"], at["options"], at["all options"]) if script.early else None
-    before = init.bubblewrap_words(
-        has_own_mounts=script.needs_own_mounts,
-        early_fds=early,
-        has_ready_devices=plan.has_ready_devices,
-        read_only=plan.read_only,
-    )
-    leader = (f"/proc/self/fd/{at['leader']}", f"control={at['control']}", "--") if "leader" in at else ()
-    return [
-        *leader,
-        *((f"/proc/self/fd/{at['init']}", *before, "--") if before else ()),
-        f"/proc/self/fd/{at['bubblewrap']}" if "bubblewrap" in at else bubblewrap.path,
-        *("--args", str(at["options"])),
+    return script.recipe.argv(
+        bubblewrap.path,
+        at,
+        before=(f"/proc/self/fd/{at['leader']}", f"control={at['control']}", "--") if "leader" in at else (),
         # Nobody can change it: it is mounted read-only, and a mount point can't be removed or moved.
-        *(("--perms", "0444", "--ro-bind-data", str(at["bundle"]), BUNDLE_PATH) if "bundle" in at else ()),
-        *("--seccomp", str(at["filter"]), "--info-fd", str(at["pid"])),
-        *("--", f"/proc/self/fd/{at['init']}" if plan.has_proc else INIT),
-        *init.descriptor_words(
+        options=("--perms", "0444", "--ro-bind-data", str(at["bundle"]), BUNDLE_PATH)
+        if "bundle" in at
+        else (),
+        descriptors=init.descriptor_words(
             trace_fd=at.get("trace"),
             kept_fd=(at["wrappers"], SOCKET_NUMBER) if "wrappers" in at else None,
             report_fd=at["report"],
@@ -349,7 +290,7 @@ def _words(
             memory_fd=at.get("memory group"),
             more_fd=at["more"],
         ),
-    ]
+    )
 
 
 def _require_own_devices(plan: Plan) -> None:
@@ -361,15 +302,3 @@ def _require_own_devices(plan: Plan) -> None:
                 f"contradict each other: the command must find the certificates to trust at {BUNDLE_PATH}",
                 f"leave {mount.path} out of the profile",
             )
-
-
-def _early(script: Script) -> bytes:
-    return _strings([f"{'w' if mount.is_writable else 'r'}{mount.path}" for mount in script.early])
-
-
-def _strings(words: Sequence[str]) -> bytes:
-    try:
-        return c_strings(words, sys.getfilesystemencoding())
-    except ValueError as error:
-        # The command's arguments and the profile's paths were checked where they came in.
-        raise ProfileRefused("what the init is told", str(error), "leave it out") from error

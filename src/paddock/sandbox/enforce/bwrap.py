@@ -12,8 +12,9 @@ from typing import Final, assert_never
 
 from msgspec import Struct
 
-from paddock.errors import ProfileRefused
-from paddock.model.host import BwrapCapabilities
+from paddock.errors import ProfileRefused, SandboxUnavailable
+from paddock.model.host import Bubblewrap, BwrapCapabilities
+from paddock.model.profile import Access
 from paddock.sandbox.plan.mount import (
     READY_DEVICES,
     Bind,
@@ -27,6 +28,7 @@ from paddock.sandbox.plan.mount import (
     UnreadableFile,
 )
 from paddock.sandbox.plan.plan import Plan
+from paddock.sandbox.profile.path import ROOT, is_within
 
 ARGUMENT_LIMIT: Final = 9000
 """bubblewrap accepts no more, from a file or not (MAX_ARGS in its source)."""
@@ -76,6 +78,19 @@ def options(
         "--chdir",
         plan.cwd,
     ]
+
+
+def refuse_own_program(bubblewrap: Bubblewrap, plan: Plan) -> None:
+    """Refuse a program that lies where the profile lets commands write: one may have made it."""
+    if bubblewrap.is_bundled:
+        return
+    for rule in plan.rules:
+        # A command that may write everything learns nothing from a path.
+        if rule.access is Access.WRITE and rule.path != ROOT and is_within(bubblewrap.path, rule.path):
+            raise SandboxUnavailable(
+                f"{bubblewrap.path} lies in {rule.path}, which the profile makes writable ({rule.origin})",
+                "install bubblewrap in a directory of the system, or grant another directory",
+            )
 
 
 def _words(mount: Mount, files: HostFiles) -> Sequence[str]:

@@ -7,63 +7,49 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
-from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
 
-import msgspec
-from msgspec import Struct
-
-from paddock.model.denial import Trace
-from paddock.model.host import Enforcement
-from paddock.model.interceptor import Interceptor
-from paddock.model.profile import Limits
-from paddock.model.restriction import Restriction
 from paddock.own_program import ROOT, own_environment
-from paddock.sandbox.enforce.init import Report, read_reports
-from paddock.sandbox.enforce.janitor import Janitor
-from paddock.sandbox.enforce.service import WrapperService
 from paddock.sandbox.host.linkless import is_at
-from paddock.sandbox.host.mounted_file import MountedFile
-from paddock.sandbox.host.placeholder import LocatedPlaceholder
-from paddock.sandbox.plan.plan import Plan
+from paddock.sandbox.profile.path import ancestors
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from paddock.sandbox.enforce.cgroup import Groups
+    import socket
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Final
 
-Words = Callable[[Sequence[int]], list[str]]
-"""An argument list, given the numbers that its descriptors will have."""
+    from paddock.model.denial import Trace
+    from paddock.model.host import Enforcement
+    from paddock.model.interceptor import Interceptor
+    from paddock.model.profile import Limits
+    from paddock.model.restriction import Restriction
+    from paddock.sandbox.enforce.cgroup import Groups
+    from paddock.sandbox.enforce.janitor import Janitor
+    from paddock.sandbox.enforce.report import Report, ReportKind
+    from paddock.sandbox.enforce.service import Tracing, WrapperService
+    from paddock.sandbox.host.mounted_file import MountedFile
+    from paddock.sandbox.host.placeholder import LocatedPlaceholder
+    from paddock.sandbox.plan.plan import Plan
+
+    Words = Callable[[Sequence[int]], list[str]]
+    """An argument list, given the numbers that its descriptors will have."""
 
 _READ_BYTES: Final = 4096
 """The reports of one paddock-init, and bubblewrap's about the sandbox, are a few hundred bytes."""
 
 
-class Readers(Struct, frozen=True):
+class Readers:
     """Our ends of the pipes by which a sandbox reports."""
 
-    report: int
-    pid: int | None = None
-    """None if the sandbox's first process is the program itself."""
-    listeners: int | None = None
-    """A socket by which the listeners of a sandbox with a proxy come out; None without a proxy."""
+    __slots__ = ("listeners", "pid", "report")
 
-
-class Tracing(Protocol):
-    """Watches the calls of a command while it runs."""
-
-    file: int
-    """For `trace=` of paddock-init. The caller owns it."""
-    is_traced: bool
-    """Whether it records refusals; otherwise it only decides on executions."""
-
-    def begin(self) -> None:
-        """Begin to trace, once the command has the other end."""
-        ...
-
-    def finish(self) -> Trace:
-        """Stop tracing and return the record. Call it once; it blocks for a moment."""
-        ...
+    def __init__(self, report: int, pid: int | None = None, listeners: int | None = None) -> None:
+        self.report = report
+        self.pid = pid
+        """None if the sandbox's first process is the program itself."""
+        self.listeners = listeners
+        """A socket by which the listeners of a sandbox with a proxy come out; None without a proxy."""
 
 
 class Confined:
@@ -79,8 +65,8 @@ class Confined:
         self,
         words: Words,
         files: Sequence[int] = (),
-        enforcement: Enforcement = Enforcement.NONE,
         *,
+        enforcement: Enforcement | None = None,
         plan: Plan | None = None,
         limits: Limits | None = None,
         janitor: Janitor | None = None,
@@ -94,14 +80,21 @@ class Confined:
         watched_placeholders: Sequence[MountedFile] = (),
         environment: Mapping[str, str] | None = None,
         cwd: str = ROOT,
+        grants: Mapping[str, bool] | None = None,
     ) -> None:
         self._words = words
         self.environment = own_environment() if environment is None else environment
         self.cwd = cwd
         self.files = tuple(files)
-        self.enforcement = enforcement
+        self._enforcement = enforcement
+        self.is_confined = readers is not None
+        """Whether anything confines it."""
+        self.has_view = readers is not None and readers.pid is not None
+        """Whether bubblewrap makes a sandbox for it."""
         self.plan = plan
-        self.limits = Limits() if limits is None else limits
+        """None for a command that has no view, or has that of a plan which an earlier process has made."""
+        self._grants = grants
+        self._limits = limits
         self.restriction = restriction
         """Restriction that a process must apply to itself on entry; None if nothing can enter."""
         self._watched_placeholders = watched_placeholders
@@ -113,14 +106,41 @@ class Confined:
         self.interceptor = interceptor
         """The back-end that decides which programs the command may execute; None if there is none."""
         self.is_traced = tracer is not None and tracer.is_traced
-        self.trace = Trace()
-        """The record of what a traced command was refused; valid after `ended`."""
+        self._trace: Trace | None = None
         self._groups = groups
         self.has_starved = False
         """Whether the kernel killed a process because all used too much memory; valid after `ended`."""
         self._first_pid: int | None = None
         self._is_pid_known = readers is None or readers.pid is None
         self._reports: list[Report] = []
+
+    @property
+    def enforcement(self) -> Enforcement:
+        """Return the level that is reached."""
+        from paddock.model.host import Enforcement
+
+        return Enforcement.NONE if self._enforcement is None else self._enforcement
+
+    @property
+    def limits(self) -> Limits:
+        """Return how much the command may use."""
+        from paddock.model.profile import Limits
+
+        return Limits() if self._limits is None else self._limits
+
+    @property
+    def trace(self) -> Trace:
+        """Return the record of what a traced command was refused; valid after `ended`."""
+        from paddock.model.denial import Trace
+
+        return Trace() if self._trace is None else self._trace
+
+    def may_write(self, path: str) -> bool:
+        """Return whether the profile lets the command write to a path of the host, which has no links."""
+        if self._grants is None:
+            self._grants = {} if self.plan is None else self.plan.grants
+        nearest = (above for above in (path, *ancestors(path)) if above in self._grants)
+        return self._grants.get(next(nearest, ""), False)
 
     def argv(self, numbers: Sequence[int]) -> list[str]:
         """Return the program and its arguments, for a program that has `files` under these numbers."""
@@ -146,10 +166,18 @@ class Confined:
             self._is_pid_known = True
             # bubblewrap reports the pid in several pieces, and then closes its end.
             told = b"".join(iter(partial(os.read, self._readers.pid, _READ_BYTES), b""))
-            # A bubblewrap that gave up or was killed reports nothing, or only a part.
-            with contextlib.suppress(msgspec.DecodeError):
-                self._first_pid = int(msgspec.json.decode(told)["child-pid"])
+            self._first_pid = _child_pid(told)
         return self._first_pid
+
+    def signalled_pid(self) -> int | None:
+        """Return the first process as `first_pid` does, once it passes signals on; None if it never will.
+
+        Until then the kernel drops signals for it, as for the first process of any pid namespace.
+        """
+        from paddock.sandbox.enforce.report import ReportKind
+
+        pid = self.first_pid()
+        return pid if pid is not None and self._await_report(ReportKind.CONFINED, 1) else None
 
     @property
     def report_file(self) -> int | None:
@@ -162,11 +190,61 @@ class Confined:
     def reports(self) -> list[Report]:
         """Return the sandbox's reports about the command so far."""
         if self._readers is not None:
+            from paddock.sandbox.enforce.report import read_reports
+
             # A killed process that is not quite dead may still hold the other end.
             os.set_blocking(self._readers.report, False)
             with contextlib.suppress(BlockingIOError):
                 self._reports += read_reports(os.read(self._readers.report, _READ_BYTES))
         return self._reports
+
+    def suspend(self) -> None:
+        """Stop everything in the sandbox until `resume`, and wait until nothing runs.
+
+        Returns at once if there is no first process (`first_pid`), or nothing left of the command. What runs
+        before `resume` ends the command.
+        """
+        import signal
+
+        from paddock.sandbox.enforce.report import ReportKind
+
+        pid = self.signalled_pid()
+        if pid is None or self._is_over():
+            return
+        times = self._count(ReportKind.SUSPENDED) + 1
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTTIN)
+        self._await_report(ReportKind.SUSPENDED, times)
+
+    def resume(self) -> None:
+        """Let everything in the sandbox go on after `suspend`."""
+        import signal
+
+        pid = self.first_pid()
+        if pid is not None and not self._is_over():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+    def _await_report(self, kind: ReportKind, times: int) -> bool:
+        """Wait for a report, and return whether it came: an init that has ended reports no more."""
+        import select
+
+        file = self.report_file
+        news = select.poll()
+        if file is not None:
+            news.register(file, select.POLLIN)
+        while self._count(kind) < times and file is not None and not self._is_over():
+            if not any(event & select.POLLIN for _, event in news.poll()):
+                break
+        return self._count(kind) >= times
+
+    def _count(self, kind: ReportKind) -> int:
+        return sum(report.kind is kind for report in self.reports())
+
+    def _is_over(self) -> bool:
+        from paddock.sandbox.enforce.report import ReportKind
+
+        return any(report.kind is ReportKind.EXITED or report.kind.ends_command for report in self.reports())
 
     def leave_reports(self) -> int:
         """Hand the reports' descriptor to the caller. This object gets no more reports."""
@@ -194,6 +272,8 @@ class Confined:
         way_out = self.listener_file
         if way_out is None:
             return []
+        import socket
+
         taken = []
         with socket.socket(fileno=os.dup(way_out)) as control:
             control.setblocking(False)
@@ -247,7 +327,7 @@ class Confined:
         """
         reports = self.reports()
         if self._tracer is not None:
-            self.trace = self._tracer.finish()
+            self._trace = self._tracer.finish()
             self._tracer = None
         if self._wrappers is not None:
             self._wrappers.finish()
@@ -265,3 +345,13 @@ class Confined:
             self._groups.remove()
             self._groups = None
         return reports
+
+
+def _child_pid(told: bytes) -> int | None:
+    """Read what bubblewrap tells about a sandbox (bwrap(1), --info-fd). None if it is not all there: a
+    bubblewrap that gave up or was killed reports nothing, or only a part.
+
+    It is an object in JSON, of numbers only. To load what decodes that takes as long as to make the sandbox.
+    """
+    digits = told.partition(b'"child-pid":')[2].partition(b",")[0].strip(b"} \n")
+    return int(digits) if told.rstrip().endswith(b"}") and digits.isdigit() else None

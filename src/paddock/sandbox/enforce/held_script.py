@@ -7,6 +7,7 @@ plan again.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -17,6 +18,8 @@ from paddock.errors import ProfileRefused
 from paddock.sandbox.enforce.assembly import Script
 from paddock.sandbox.enforce.janitor import Janitor, locate, lock
 from paddock.sandbox.enforce.mount_source import mounted_files, shown_placeholders, verify_directories
+from paddock.sandbox.host.letter_case import refuse_other_spellings
+from paddock.sandbox.host.lookup_record import LookupRecord
 from paddock.sandbox.host.mounted_file import MountedFile
 from paddock.sandbox.host.placeholder import LocatedPlaceholder
 from paddock.sandbox.plan.plan import Plan
@@ -57,11 +60,22 @@ class HeldScript(Struct, frozen=True):
         self.janitor.release(self.placeholders, was_killed=False)
 
 
+class Groundwork:
+    """What the sandbox of a command was made from, for whoever wants to make the same one again."""
+
+    def __init__(self) -> None:
+        self.lookups = LookupRecord()
+        """Everything that the plan looked at."""
+        self.held: HeldScript | None = None
+        self.program: str | None = None
+        """The path of the bubblewrap, if it is not part of the package."""
+
+
 def hold_script(plan: Plan, janitor: Janitor, write: Callable[[], Script]) -> HeldScript:
     """Have the janitor make a plan's placeholders while `write` writes its script.
 
     Raises PlaceholderTaken or FileMoved when files are no longer as planned; nothing is held then. Raises
-    ProfileRefused when too many placeholders are out of sight.
+    ProfileRefused when too many placeholders are out of sight, or when a command could get around something.
     """
     _refuse_many_denials(plan)
     located = locate(plan.placeholders)
@@ -69,13 +83,16 @@ def hold_script(plan: Plan, janitor: Janitor, write: Callable[[], Script]) -> He
         script = write()
         found = mounted_files(plan)
         verify_directories(located, found)
-    try:
+    with contextlib.ExitStack() as undone:
+        undone.callback(janitor.release, located, was_killed=False)
+        refuse_other_spellings(plan.uncertain_paths)
         covered = set(plan.covered_placeholders)
         locks = lock([placeholder for placeholder in located if placeholder.path in covered])
-        return HeldScript(script, janitor, located, found, shown_placeholders(plan), locks)
-    except BaseException:
-        janitor.release(located, was_killed=False)
-        raise
+        for file in locks:
+            undone.callback(os.close, file)
+        held = HeldScript(script, janitor, located, found, shown_placeholders(plan), locks)
+        undone.pop_all()
+    return held
 
 
 def _refuse_many_denials(plan: Plan) -> None:

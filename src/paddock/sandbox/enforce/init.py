@@ -1,4 +1,4 @@
-"""Writes the arguments of paddock-init, the first process of a sandbox, and reads its reports.
+"""Writes the arguments of paddock-init, the first process of a sandbox. `report` reads what it reports.
 
 The other side is native/init.c, which says what each word means and promises. The two are built and shipped
 together: change both. The caller starts it: it opens `PATH` and lets bubblewrap execute the descriptor, so
@@ -7,17 +7,14 @@ that the command need not be able to see the program.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable, Iterator, Mapping
-from enum import IntEnum
-from typing import TYPE_CHECKING, Final
-
-from msgspec import Struct
-
-from paddock.model.profile import Limits
 from paddock.native_program import native_path
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Final
+
+    from paddock.model.profile import Limits
     from paddock.sandbox.host.mounted_file import MountedFile
     from paddock.sandbox.plan.landlock import Ruleset
     from paddock.sandbox.plan.mount import Mask
@@ -29,36 +26,6 @@ NOT_CONFINED_STATUS: Final = 125
 NOT_EXECUTABLE_STATUS: Final = 126
 NOT_FOUND_STATUS: Final = 127
 """Exit statuses of the init's own. A program may end with the same ones, so only a `Report` is certain."""
-
-_REPORT: Final = struct.Struct("<Ii3Q")
-
-
-class ReportKind(IntEnum):
-    """The outcome of the command."""
-
-    EXITED = 1
-    NOT_EXECUTED = 2
-    NOT_CONFINED = 3
-    WALL_LIMIT = 4
-    CONFINED = 5
-    PROCESS_LIMIT = 6
-    BREACH = 7
-    WAITING = 8
-
-    @property
-    def ends_command(self) -> bool:
-        """Return whether the init has killed the command because of this."""
-        return self in (ReportKind.WALL_LIMIT, ReportKind.BREACH)
-
-
-class Report(Struct, frozen=True):
-    """One report. `value` is a status as of wait(2) for EXITED, otherwise an errno."""
-
-    kind: ReportKind
-    value: int
-    user_us: int
-    system_us: int
-    max_rss_kib: int
 
 
 def words(
@@ -167,9 +134,3 @@ def _limits(limits: Limits) -> Iterator[tuple[str, int | None]]:
     yield "nofile", limits.open_files
     yield "nproc", limits.processes
     yield "wall", limits.wall_seconds
-
-
-def read_reports(data: bytes) -> list[Report]:
-    """Return every complete report in the data; none if there was no sandbox, or it was killed too early."""
-    whole = len(data) - len(data) % _REPORT.size
-    return [Report(ReportKind(kind), *rest) for kind, *rest in _REPORT.iter_unpack(data[:whole])]

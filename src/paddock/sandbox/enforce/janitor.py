@@ -12,27 +12,31 @@ that very directory or not at all.
 
 from __future__ import annotations
 
+import _socket as socket  # The module `socket` takes twenty times as long to load.
 import contextlib
 import errno
 import fcntl
 import os
-import socket
 import sys
-import threading
+from _thread import allocate_lock
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
 
 from paddock import own_program
 from paddock.c_string import c_strings
 from paddock.errors import SandboxUnavailable
 from paddock.native_program import native_path
 from paddock.own_program import own_environment
-from paddock.sandbox.host.linkless import open_without_links
+from paddock.sandbox.host.linkless import identity_without_links, open_without_links
+from paddock.sandbox.host.mounted_file import MountedFile
 from paddock.sandbox.host.placeholder import LocatedPlaceholder, Placeholder, PlaceholderKind
 from paddock.sandbox.profile.path import parent
 from paddock.shortage import raise_if_short
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Final
 
 PROGRAM: Final = native_path("paddock-janitor")
 PACKET_BYTES: Final = 64 << 10
@@ -81,11 +85,19 @@ class Janitor:
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self._journals = os.path.join(directory, JOURNALS)
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._connection: socket.socket | None = None
         self._pid: int | None = None
         self._held: Counter[LocatedPlaceholder] = Counter()
         self._groups: dict[str, None] = {}
+        self._closed_pid: int | None = None
+        """Set once the helper was told to end."""
+
+    def prepare(self) -> None:
+        """Start the helper now, for whoever has something else to do until it is needed."""
+        with self._lock:
+            if self._connection is None:
+                self._connection, self._pid = _start(self._journals)
 
     def hold(self, placeholders: Sequence[LocatedPlaceholder]) -> None:
         """Make the placeholders exist until each is given to `release`. All, or none.
@@ -149,7 +161,7 @@ class Janitor:
             self._keep(masking.placeholders, answers)
             if problem:
                 self._ask(_DROP, _items(masking.placeholders))
-                self._held -= Counter(masking.placeholders)
+                self._forget(masking.placeholders)
                 raise NotMasked(os.strerror(problem))
 
     def undo_masking(self, masking: Masking) -> None:
@@ -162,7 +174,8 @@ class Janitor:
         """Note that placeholders are held. If not all of them are, drop the others, and raise as `hold`."""
         held = _without_problem(placeholders, answers)
         if len(held) == len(placeholders):
-            self._held.update(held)
+            for placeholder in placeholders:
+                self._held[placeholder] += 1
             return
         self._ask(_DROP, _items(held))
         for placeholder, problem in zip(placeholders, answers, strict=True):
@@ -173,6 +186,12 @@ class Janitor:
             if problem:
                 raise _unavailable(placeholder.path, problem)
 
+    def _forget(self, placeholders: Iterable[LocatedPlaceholder]) -> None:
+        for placeholder in placeholders:
+            self._held[placeholder] -= 1
+            if self._held[placeholder] <= 0:
+                del self._held[placeholder]
+
     def release(self, placeholders: Sequence[LocatedPlaceholder], *, was_killed: bool) -> None:
         """Let go of placeholders. When this returns, those that nobody else needs have been removed.
 
@@ -182,9 +201,8 @@ class Janitor:
         if not placeholders:
             return
         with self._lock:
-            with contextlib.suppress(SandboxUnavailable):
-                self._ask(_LINGER if was_killed else _DROP, _items(placeholders))
-            self._held -= Counter(placeholders)
+            self._ask_to_let_go(_LINGER if was_killed else _DROP, _items(placeholders))
+            self._forget(placeholders)
 
     def begin_release(self, placeholders: Sequence[LocatedPlaceholder], *, was_killed: bool) -> int | None:
         """Begin to let go of placeholders as `release` does, without waiting for anything.
@@ -199,7 +217,7 @@ class Janitor:
         try:
             file = self._begin(packets[0], waits=False)
             if file is not None:
-                self._held -= Counter(placeholders)
+                self._forget(placeholders)
             return file
         finally:
             self._lock.release()
@@ -236,16 +254,30 @@ class Janitor:
     def release_group(self, path: os.PathLike[str], *, is_removed: bool) -> None:
         """Forget a group that is removed, or have it removed as soon as it is empty."""
         with self._lock:
-            with contextlib.suppress(SandboxUnavailable):
-                self._ask(_FORGET_GROUP if is_removed else _END_GROUP, [os.fspath(path)])
+            self._ask_to_let_go(_FORGET_GROUP if is_removed else _END_GROUP, [os.fspath(path)])
             self._groups.pop(os.fspath(path), None)
 
     def close(self) -> None:
-        """Let the helper remove what is left, and end. It goes on for a moment by itself."""
+        """Let the helper remove what is left, and end. It goes on for a moment by itself.
+
+        A process that goes on itself calls `bury` then, which waits for that.
+        """
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
-                self._connection = None
+                self._connection, self._closed_pid = None, self._pid
+
+    def bury(self) -> None:
+        """Wait until the helper has ended after `close`, and leave no zombie. Takes a few seconds at most."""
+        if self._closed_pid is not None:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(self._closed_pid, 0)
+
+    def _ask_to_let_go(self, verb: bytes, items: Sequence[str]) -> None:
+        # A helper that was told to end lets go of everything by itself, and nobody would end another.
+        if self._connection is not None or self._closed_pid is None:
+            with contextlib.suppress(SandboxUnavailable):
+                self._ask(verb, items)
 
     def _ask(self, verb: bytes, items: Sequence[str]) -> list[int]:
         packets = list(_packets(verb, items))
@@ -317,24 +349,19 @@ def locate(placeholders: Iterable[Placeholder]) -> list[LocatedPlaceholder]:
     Raises PlaceholderTaken when one is gone or is now behind a link, SandboxUnavailable when it is out of
     reach.
     """
-    directories: dict[str, os.stat_result] = {}
+    directories: dict[str, tuple[int, int]] = {}
     for placeholder in placeholders:
         directory = parent(placeholder.path)
         if directory not in directories:
             try:
-                file = open_without_links(directory)
+                directories[directory] = identity_without_links(directory)
             except (FileNotFoundError, NotADirectoryError) as error:
                 raise PlaceholderTaken(placeholder.path) from error
             except PermissionError as error:
                 raise _unavailable(placeholder.path, errno.EACCES) from error
-            try:
-                directories[directory] = os.fstat(file)
-            finally:
-                os.close(file)
-    found = ((placeholder, directories[parent(placeholder.path)]) for placeholder in placeholders)
     return [
-        LocatedPlaceholder(placeholder.path, placeholder.kind, at.st_dev, at.st_ino)
-        for placeholder, at in found
+        LocatedPlaceholder(placeholder.path, placeholder.kind, *directories[parent(placeholder.path)])
+        for placeholder in placeholders
     ]
 
 
@@ -366,6 +393,18 @@ def lock(placeholders: Sequence[LocatedPlaceholder]) -> list[int]:
     return files
 
 
+def identify(paths: Iterable[str]) -> list[MountedFile]:
+    """Return placeholders that are held, each with its path. Raises PlaceholderTaken if one is gone."""
+    found = []
+    for path in paths:
+        try:
+            found.append(MountedFile(path, *identity_without_links(path)))
+        except OSError as error:
+            raise_if_short(error)
+            raise PlaceholderTaken(path) from error
+    return found
+
+
 def _locked(name: str, directory: int, opened: contextlib.ExitStack) -> int:
     file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     opened.callback(os.close, file)
@@ -395,6 +434,11 @@ def _without_problem(
 
 
 def _packets(verb: bytes, items: Sequence[str]) -> Iterator[bytes]:
+    whole = verb + c_strings(items, sys.getfilesystemencoding())
+    if len(whole) <= PACKET_BYTES:
+        if items:
+            yield whole
+        return
     packet = verb
     for item in items:
         encoded = c_strings([item], sys.getfilesystemencoding())

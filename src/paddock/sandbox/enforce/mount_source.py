@@ -7,17 +7,18 @@ where the plan says.
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Iterable
-
-from paddock.sandbox.host.linkless import open_without_links
+from paddock.sandbox.enforce.janitor import PlaceholderTaken, identify
+from paddock.sandbox.host.linkless import identity_without_links
 from paddock.sandbox.host.mounted_file import MountedFile
 from paddock.sandbox.host.placeholder import LocatedPlaceholder
 from paddock.sandbox.plan.mount import Bind
 from paddock.sandbox.plan.plan import Plan
 from paddock.sandbox.profile.path import KERNEL_OBJECTS, PROC, ROOT, is_within, parent
 from paddock.shortage import raise_if_short
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class FileMoved(Exception):
@@ -40,22 +41,11 @@ def mounted_files(plan: Plan) -> list[MountedFile]:
 def shown_placeholders(plan: Plan) -> list[MountedFile]:
     """Return the placeholders that the command can see, each with its path. Raises FileMoved."""
     made = {placeholder.path for placeholder in plan.placeholders}
-    with contextlib.ExitStack() as opened:
-        # Most of them are in one directory.
-        directories: dict[str, int] = {}
-        found = []
-        for path in (mount.path for mount in plan.mounts if isinstance(mount, Bind) and mount.path in made):
-            try:
-                if (above := parent(path)) not in directories:
-                    directories[above] = open_without_links(above)
-                    opened.callback(os.close, directories[above])
-                name = path.rpartition("/")[2]
-                status = os.stat(name, dir_fd=directories[above], follow_symlinks=False)
-            except OSError as error:
-                raise_if_short(error)
-                raise FileMoved(path) from error
-            found.append(MountedFile(path, status.st_dev, status.st_ino))
-        return found
+    shown = (mount.path for mount in plan.mounts if isinstance(mount, Bind) and mount.path in made)
+    try:
+        return identify(shown)
+    except PlaceholderTaken as error:
+        raise FileMoved(str(error)) from error
 
 
 def verify_directories(placeholders: Iterable[LocatedPlaceholder], mounted: Iterable[MountedFile]) -> None:
@@ -74,12 +64,7 @@ def _is_kernels(mount: Bind) -> bool:
 
 def _look(path: str) -> MountedFile:
     try:
-        file = open_without_links(path)
+        return MountedFile(path, *identity_without_links(path))
     except OSError as error:
         raise_if_short(error)
         raise FileMoved(path) from error
-    try:
-        status = os.fstat(file)
-    finally:
-        os.close(file)
-    return MountedFile(path, status.st_dev, status.st_ino)

@@ -11,7 +11,7 @@ import contextlib
 import fcntl
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -24,6 +24,7 @@ from paddock.sandbox.enforce.mount_source import mounted_files
 from paddock.sandbox.host.linkless import Identity, identity_at
 from paddock.sandbox.host.mounted_file import MountedFile
 from paddock.sandbox.host.placeholder import LocatedPlaceholder, PlaceholderKind
+from paddock.sandbox.host.recheck import Recheck
 from paddock.sandbox.plan.mount import Bind
 from paddock.sandbox.plan.plan import Plan
 from paddock.sandbox.profile.path import ancestors
@@ -56,6 +57,7 @@ class Spare:
         placeholders: Sequence[LocatedPlaceholder],
     ) -> None:
         self.facts = facts
+        self._recheck = _recheck_of(facts)
         self.confined = confined
         """Starts and ends the sandbox while it has no command."""
         self.placeholders = placeholders
@@ -68,6 +70,13 @@ class Spare:
     def namespaces(self) -> Sequence[int]:
         """Return two descriptors: of the user namespace, and of the mount namespace that it owns."""
         return self._namespaces
+
+    def fits(self, plan: Plan) -> bool:
+        """Return whether a plan made now is this sandbox's, and rests on the same facts. Raises FileMoved."""
+        if plan is not self.facts.plan and plan != self.facts.plan:
+            return False
+        # To look in detail takes longer, and says the same.
+        return not self._recheck.differing() or facts_of(plan) == self.facts
 
     def settle(self) -> None:
         """Open the namespaces of the sandbox once it waits. Raises OSError, or Unsuitable if it has none."""
@@ -110,11 +119,24 @@ def needs_group(limits: Limits, *, has_pids: bool) -> bool:
 
 def facts_of(plan: Plan) -> SpareFacts:
     """Look at everything that a plan rests on. Raises FileMoved when it is not as planned."""
+    return SpareFacts(plan, tuple(mounted_files(plan)), tuple(map(identity_at, _other_paths(plan))))
+
+
+def _other_paths(plan: Plan) -> Iterable[str]:
     made = {placeholder.path for placeholder in plan.placeholders}
     paths = dict.fromkeys(mount.path for mount in plan.mounts if mount.path not in made)
     paths |= dict.fromkeys(rule.path for rule in plan.rules if rule.access is Access.WRITE)
     paths[plan.cwd] = None
-    return SpareFacts(plan, tuple(mounted_files(plan)), tuple(map(identity_at, paths)))
+    return paths
+
+
+def _recheck_of(facts: SpareFacts) -> Recheck:
+    recheck = Recheck()
+    for file in facts.mounted:
+        recheck.expect_identity(file.path, (file.device, file.inode), without_links=True)
+    for path, identity in zip(_other_paths(facts.plan), facts.others, strict=True):
+        recheck.expect_identity(path, identity)
+    return recheck
 
 
 def without_placeholders(plan: Plan) -> Plan:
@@ -126,7 +148,7 @@ def without_placeholders(plan: Plan) -> Plan:
     late = [mount for mount in plan.mounts if mount.path in made]
     is_masked = all(isinstance(mount, Bind) and not mount.is_writable for mount in late)
     is_crossed = any(above in made for mount in plan.mounts for above in ancestors(mount.path))
-    has_socket = any(placeholder.kind is PlaceholderKind.SOCKET for placeholder in plan.placeholders)
+    has_socket = any(placeholder.kind == PlaceholderKind.SOCKET for placeholder in plan.placeholders)
     # A sandbox with listeners for a proxy has the sockets of one command.
     if not is_masked or is_crossed or has_socket or not plan.has_proc or plan.network is NetworkMode.PROXIED:
         raise Unsuitable

@@ -8,9 +8,12 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from typing import Final
 
 from paddock.errors import SandboxUnavailable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
 
 NAME: Final = "unreadable"
 

@@ -8,10 +8,12 @@ Others can cause failures: a lease on a file makes everybody fail to open it for
 from __future__ import annotations
 
 import errno
-from typing import Final
 
-from paddock.errors import ProfileRefused
 from paddock.shortage import raise_if_short
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
 
 ABSENT: Final = frozenset((errno.ENOENT, errno.ENOTDIR))
 """There is nothing."""
@@ -27,6 +29,8 @@ def refuse_unless(expected: frozenset[int], error: OSError, path: str) -> None:
     """Raise ProfileRefused unless a failure is expected; raise the error itself if resources are short."""
     raise_if_short(error)
     if error.errno not in expected:
+        from paddock.errors import ProfileRefused
+
         raise ProfileRefused(
             path, f"can't be looked at: {error.strerror}", "find out who uses it, or try again"
         ) from error

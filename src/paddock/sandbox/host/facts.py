@@ -10,35 +10,23 @@ import errno
 import os
 import re
 import stat
+from collections.abc import Iterable, Mapping
 from typing import BinaryIO, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from paddock.errors import ProfileRefused
-from paddock.own_program import is_private_or_sticky
-from paddock.sandbox.host.absence import NO_FILE, OUT_OF_REACH, refuse_unless
+from paddock.sandbox.host import question
 from paddock.sandbox.host.git_index import Index, UnreadableIndex, can_name_submodules, read_index
-from paddock.sandbox.host.linkless import is_at
+from paddock.sandbox.host.linkless import real_path_there
 from paddock.sandbox.host.look import LINK_LIMIT, Kind, Link, PathFact
-from paddock.sandbox.host.lookup_record import LookupRecord
+from paddock.sandbox.host.lookup_record import Expect, LookupRecord, Question
 from paddock.sandbox.host.mounted_file import MountedFile
-from paddock.sandbox.host.placeholder import (
-    PLACEHOLDER_MODES,
-    PLACEHOLDER_NOTE,
-    PLACEHOLDER_SHARED_BITS,
-    PlaceholderKind,
-)
+from paddock.sandbox.host.recheck import Recheck
 from paddock.sandbox.host.step_budget import take_steps
 from paddock.sandbox.profile.access import MINIMAL, SLASH_TMP, Surroundings
 from paddock.sandbox.profile.path import ROOT, clean, depth, is_within, join, parent
-from paddock.shortage import raise_if_short
-
-GITDIR_LIMIT_BYTES: Final = 8192
-"""Limit for a `.git` file: a prefix and one path, which has at most 4096 bytes."""
-
-CONFIG_LIMIT_BYTES: Final = 1024 * 1024
-"""How much of a repository's settings is read."""
 
 INDEX_LIMIT_BYTES: Final = 128 * 1024 * 1024
 """Limit for a git index with submodules, which is read as a whole: about 100 bytes for each file."""
@@ -58,11 +46,6 @@ INDEX_PART_BYTES: Final = 1024 * 1024
 INDEX_COUNT: Final = 64
 """Indexes to remember: those of a few workspaces and their submodules, at most 256 KiB of each."""
 
-_OPEN_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-_HEAD: Final = re.compile(rb"ref:\s*refs/|[0-9a-fA-F]{40}")
-"""How the file HEAD of a repository begins."""
-
 _WORKTREE: Final = re.compile(
     rb'^[ \t]*(?:\[[^]\n]*\][ \t]*)?worktree[ \t]*=[ \t]*("(?:[^"\\\n]|\\.)*"|[^"#;\n]*)',
     re.IGNORECASE | re.MULTILINE,
@@ -81,8 +64,8 @@ NAMES_LIMIT: Final = 256
 class FileFacts:
     """The files of this host, each examined once."""
 
-    def __init__(self) -> None:
-        self.lookups: Final = LookupRecord()
+    def __init__(self, lookups: LookupRecord | None = None) -> None:
+        self.lookups: Final = LookupRecord(_EXPECTATIONS) if lookups is None else lookups
         self._known: dict[str, PathFact] = {ROOT: PathFact(Kind.DIRECTORY, ROOT)}
 
     def at(self, path: str) -> PathFact:
@@ -105,10 +88,10 @@ class FileFacts:
 
     def gitdir(self, path: str) -> str | None:
         """Return the directory that a `.git` file points to, absolute but with links and `..`."""
-        first = self.lookups.ask(_first_line, path)
+        first = self.lookups.ask(question.first_line, path)
         if not first.startswith(b"gitdir:"):
             return None
-        return _joined(parent(path), first.removeprefix(b"gitdir:").strip())
+        return question.joined(parent(path), first.removeprefix(b"gitdir:").strip())
 
     def commondir(self, directory: str) -> str | None:
         """Return the repository that a linked worktree belongs to, absolute but with links and `..`."""
@@ -116,39 +99,58 @@ class FileFacts:
 
     def pointer(self, path: str) -> str | None:
         """Return the path that a file consists of, absolute but with links and `..`."""
-        return _joined(parent(path), self.lookups.ask(_first_line, path).rstrip())
+        return question.joined(parent(path), self.lookups.ask(question.first_line, path).rstrip())
 
     def worktrees(self, directory: str) -> tuple[str, ...]:
         """Return where a repository's settings say that its working tree is, absolute but as written."""
         common = self.commondir(directory) or directory
         files = (join(common, "config"), join(directory, "config.worktree"))
-        written = [path for file in files for path in self.lookups.ask(_written_worktrees, file)]
-        return tuple(path for each in written if (path := _joined(directory, each)) is not None)
+        written = [
+            path for file in files for path in _written_worktrees(self.lookups.ask(question.settings, file))
+        ]
+        return tuple(path for each in written if (path := question.joined(directory, each)) is not None)
 
     def is_git_directory(self, directory: str) -> bool:
         """Return whether git certainly takes a directory for a repository, and looks no further."""
-        return self.lookups.ask(_is_git_directory, directory)
+        return self.lookups.ask(question.is_git_directory, directory)
 
     def gitlinks(self, directory: str) -> tuple[str, ...]:
         """Return where a repository's index has submodules. Raises ProfileRefused if it can't be read."""
-        index = self.lookups.ask(_index, join(directory, "index"))
-        names = index.gitlinks
-        if index.shared is not None:
-            names += self.lookups.ask(_index, join(directory, os.fsdecode(index.shared))).gitlinks
-        paths = dict.fromkeys(map(os.fsdecode, names))
-        return tuple(path for path in paths if path and not {"", ".", ".."} & set(path.split("/")))
+        return _usable(name for index in self._indexes(directory) for name in index.gitlinks)
+
+    def sparse_directories(self, directory: str) -> tuple[str, ...]:
+        """Return the directories whose content an index leaves to their trees. Raises ProfileRefused."""
+        indexes = self._indexes(directory)
+        return _usable(name.removesuffix(b"/") for index in indexes for name in index.sparse_directories)
+
+    def _indexes(self, directory: str) -> list[Index]:
+        index = self._index(join(directory, "index"))
+        if index.shared is None:
+            return [index]
+        shared = self._index(join(directory, os.fsdecode(index.shared)))
+        if not set(index.replaced) <= set(shared.places):
+            raise ProfileRefused(
+                join(directory, "index"),
+                "has submodules in place of files of its shared index, whose names Paddock does not read",
+                "run `git update-index --no-split-index`",
+            )
+        return [index, shared]
+
+    def _index(self, path: str) -> Index:
+        # Before it is read: if it changes meanwhile, the next look finds another.
+        return Index() if self.lookups.ask(question.file_stamp, path) is None else _index(path)
 
     def is_empty(self, directory: str) -> bool:
         """Return whether a directory certainly holds nothing."""
-        return self.lookups.ask(_is_empty, directory)
+        return self.lookups.ask(question.is_empty, directory)
 
     def is_open(self, directory: str) -> bool:
         """Return whether any user may create something there, even if it is sticky; True if unknown."""
-        return self.lookups.ask(_is_open, directory)
+        return self.lookups.ask(question.is_open, directory)
 
     def can_grow(self, directory: str) -> bool:
         """Return whether this user could ever create something there; False only if that is certain."""
-        return self.lookups.ask(_can_grow, directory)
+        return self.lookups.ask(question.can_grow, directory)
 
     def _follow(self, directory: PathFact, name: str) -> PathFact:
         """Return what is at a name in a directory that is known, and where its links lead."""
@@ -179,136 +181,50 @@ class FileFacts:
         path = join(directory.real, name)
         if directory.first_missing is not None:
             return replace(directory, real=path)
-        status = self.lookups.ask(_status, path)
+        status = self.lookups.ask(question.status, path)
         if isinstance(status, int):
             return PathFact(Kind.MISSING, path, (), path, is_hidden=status == errno.EACCES)
-        if status.target is not None:
-            temporary = self.lookups.ask(os.path.realpath, SLASH_TMP)
+        mode, owner, is_placeholder, target = status
+        if target is not None:
+            temporary = self.lookups.ask(question.real_path, SLASH_TMP)
             is_exposed = is_within(path, temporary) or self.is_open(directory.real)
-            return Link(path, status.target, is_exposed)
-        if status.is_placeholder:
+            return Link(path, target, is_exposed)
+        if is_placeholder:
             # It belongs to another command and goes with it, so this command must hold the place too.
-            return PathFact(Kind.MISSING, path, (), path, placeholder=_own_placeholder(status))
-        is_directory = stat.S_ISDIR(status.mode)
+            return PathFact(Kind.MISSING, path, (), path, placeholder=question.own_placeholder(mode, owner))
+        is_directory = stat.S_ISDIR(mode)
         return PathFact(Kind.DIRECTORY if is_directory else Kind.FILE, path)
 
 
-class _Status(Struct, frozen=True):
-    """The parts of a file's status that matter to a plan."""
-
-    mode: int
-    owner: int
-    is_placeholder: bool
-    target: str | None
-    """The target of a link."""
-
-
-def _own_placeholder(status: _Status) -> PlaceholderKind | None:
-    """Return the kind of a placeholder that this user can hold; None for others. Nobody can use a socket."""
-    if os.geteuid() not in (0, status.owner) or stat.S_ISSOCK(status.mode):
-        return None
-    return PlaceholderKind.DIRECTORY if stat.S_ISDIR(status.mode) else PlaceholderKind.FILE
-
-
-def is_vacant(kind: PlaceholderKind, answer: object) -> bool:
-    """Return whether an answer in `FileFacts.lookups` says that nothing is at a path, or a placeholder of
-    this kind that the user can hold."""
-    if not isinstance(answer, _Status):
-        return answer == errno.ENOENT
-    return answer.is_placeholder and _own_placeholder(answer) is kind
-
-
-def _status(path: str) -> _Status | int:
-    """Return what is at a path, without following links, or the error number if nothing is in reach."""
-    try:
-        status = os.lstat(path)
-        target = os.readlink(path) if stat.S_ISLNK(status.st_mode) else None
-    except OSError as error:
-        if error.errno == errno.EACCES:
-            return errno.EACCES
-        refuse_unless(NO_FILE, error, path)
-        return errno.ENOENT
-    return _Status(status.st_mode, status.st_uid, is_placeholder(path, status), target)
-
-
-def _is_empty(directory: str) -> bool:
-    try:
-        with os.scandir(directory) as entries:
-            return next(entries, None) is None
-    except OSError as error:
-        raise_if_short(error)
-        return False
-
-
-def _is_open(directory: str) -> bool:
-    try:
-        return bool(os.stat(directory).st_mode & (stat.S_ISVTX | stat.S_IWOTH))
-    except OSError:
+def _expect_status(recheck: Recheck, path: str, answer: question.Status | int) -> bool:
+    if isinstance(answer, int):
+        recheck.expect_failure(path, answer)
         return True
+    mode, owner, _, target = answer
+    # Of the others, more than mode and owner counts.
+    is_told_by_mode = target is None and not question.has_mode_of_placeholder(mode)
+    if is_told_by_mode:
+        recheck.expect_status(path, mode, owner)
+    return is_told_by_mode
 
 
-def _joined(directory: str, written: bytes) -> str | None:
-    """Return the path written in a file; None if the text can't be a path.
-
-    Each `..` stays: what it leads to depends on the links before it, and the kernel follows those.
-    """
-    if not written or b"\0" in written:
-        return None
-    names = os.path.join(directory, os.fsdecode(written)).split("/")
-    return "/" + "/".join(name for name in names if name not in ("", "."))
+_EXPECTATIONS: Final[Mapping[Question, Expect]] = {question.status: _expect_status}
 
 
-def _first_line(path: str) -> bytes:
-    """Return the first line of a file, without its end; nothing if it is not a file."""
-    file = _open_file(path)
-    if file is None:
-        return b""
-    try:
-        return os.read(file, GITDIR_LIMIT_BYTES).partition(b"\n")[0]
-    finally:
-        os.close(file)
-
-
-def _written_worktrees(path: str) -> tuple[bytes, ...]:
-    """Return each `worktree` in a file of git's settings, whatever its section: git knows it in one only."""
-    file = _open_file(path)
-    if file is None:
-        return ()
-    with os.fdopen(file, "rb") as content:
-        found = _WORKTREE.findall(content.read(CONFIG_LIMIT_BYTES))
+def _written_worktrees(text: bytes) -> tuple[bytes, ...]:
+    """Return each `worktree` in git's settings, whatever its section: git knows it in one only."""
+    found = _WORKTREE.findall(text)
     return tuple(re.sub(rb"\\(.)", rb"\1", value.strip(b" \t\r").strip(b'"')) for value in found)
 
 
-def _is_git_directory(directory: str) -> bool:
-    """Decide as git does (`is_git_directory` in its setup.c); in doubt, return False."""
-    head = join(directory, "HEAD")
-    try:
-        says_what = os.readlink(head).startswith("refs/")
-    except OSError as error:
-        raise_if_short(error)
-        says_what = os.access(head, os.R_OK) and _HEAD.match(_first_line(head)) is not None
-    if not says_what:
-        # A directory that may be closed to us need not show more.
-        return False
-    common = _joined(directory, _first_line(join(directory, "commondir")).rstrip()) or directory
-    return all(os.access(join(common, name), os.X_OK) for name in ("objects", "refs"))
-
-
-def _open_file(path: str) -> int | None:
-    """Open a regular file; None if there is no such file. Never waits for a pipe or a lease."""
-    try:
-        file = os.open(path, _OPEN_FLAGS)
-    except OSError as error:
-        refuse_unless(NO_FILE, error, path)
-        return None
-    if stat.S_ISREG(os.fstat(file).st_mode):
-        return file
-    os.close(file)
-    return None
+def _usable(names: Iterable[bytes]) -> tuple[str, ...]:
+    """Return the paths of an index that can be of files in a working tree, each once."""
+    paths = dict.fromkeys(map(os.fsdecode, names))
+    return tuple(path for path in paths if path and not {"", ".", ".."} & set(path.split("/")))
 
 
 def _index(path: str) -> Index:
-    file = _open_file(path)
+    file = question.open_file(path)
     if file is None:
         return Index()
     with os.fdopen(file, "rb") as content:
@@ -348,49 +264,6 @@ def _found_in(content: BinaryIO, size_bytes: int) -> Index:
     return read_index(data)
 
 
-def _can_grow(directory: str) -> bool:
-    try:
-        is_sealed = bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
-        is_own = os.geteuid() in (0, os.stat(directory).st_uid)
-        return not is_sealed and (is_own or os.access(directory, os.W_OK))
-    except OSError:
-        return True
-
-
-def is_placeholder(path: str, status: os.stat_result) -> bool:
-    """Return whether the file looks like a placeholder."""
-    return _may_be_placeholder(status.st_mode, status.st_size == 0, _has_one_name(status)) and (
-        not stat.S_ISDIR(status.st_mode) or _holds_nothing(path)
-    )
-
-
-def _has_one_name(status: os.stat_result) -> bool:
-    return stat.S_ISDIR(status.st_mode) or status.st_nlink == 1
-
-
-def _may_be_placeholder(mode: int, is_empty: bool, has_one_name: bool) -> bool:
-    """Return whether a file of this mode, or an empty directory, may be a placeholder.
-
-    A file with a second name could be written under that name, although this one is read-only.
-    """
-    # A directory inherits the set-group-ID bit of its parent.
-    own = stat.S_IMODE(mode) & ~(stat.S_ISGID | PLACEHOLDER_SHARED_BITS)
-    if stat.S_ISDIR(mode):
-        return own == PLACEHOLDER_MODES[PlaceholderKind.DIRECTORY]
-    is_file = stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
-    return is_file and own == PLACEHOLDER_MODES[PlaceholderKind.FILE] and is_empty and has_one_name
-
-
-def _holds_nothing(directory: str) -> bool:
-    try:
-        with os.scandir(directory) as entries:
-            return all(entry.name == PLACEHOLDER_NOTE for entry in entries)
-    except OSError as error:
-        refuse_unless(OUT_OF_REACH, error, directory)
-        # It belongs to another user; whoever wants to hold it too learns that.
-        return True
-
-
 class Tmpdir(Struct, frozen=True):
     """The temporary directory of the launcher of commands, never one that a command or a client names."""
 
@@ -401,26 +274,32 @@ class Tmpdir(Struct, frozen=True):
     """The links that led there, none where any command could have made it."""
 
 
-def find_tmpdir(name: str | None) -> Tmpdir | None:
+def find_tmpdir(name: str | None, lookups: LookupRecord | None = None) -> Tmpdir | None:
     """Return the directory that TMPDIR names, or None if it can't be trusted. Call it once, at the start."""
+    record = LookupRecord() if lookups is None else lookups
     if name is None or not name.startswith("/") or "\0" in name:
         return None
     name = clean(name)
-    fact = FileFacts().at(name)
+    fact = FileFacts(record).at(name)
     if fact.kind is not Kind.DIRECTORY or any(link.is_exposed for link in fact.links):
         return None
-    status = os.lstat(fact.real)
-    return Tmpdir(name, MountedFile(fact.real, status.st_dev, status.st_ino), fact.links)
+    found = record.ask(question.identity, fact.real)
+    return None if found is None else Tmpdir(name, MountedFile(fact.real, *found), fact.links)
 
 
-def tmpdir_problem(tmpdir: Tmpdir, project_roots: tuple[str, ...]) -> str | None:
+def tmpdir_problem(
+    tmpdir: Tmpdir, project_roots: tuple[str, ...], lookups: LookupRecord | None = None
+) -> str | None:
     """Return why TMPDIR is not granted; None if it is the same directory, and private or sticky."""
+    record = LookupRecord() if lookups is None else lookups
     if any(is_within(link.path, root) for link in tmpdir.links for root in project_roots):
         return "a link in the project leads there"
     directory = tmpdir.directory
-    if os.path.realpath(tmpdir.name) != directory.path or not is_at(directory):
+    found = record.ask(question.identity, directory.path)
+    real = record.ask(question.real_path, tmpdir.name)
+    if real != directory.path or found != (directory.device, directory.inode):
         return "it is another directory now"
-    if is_private_or_sticky(directory.path):
+    if record.ask(question.is_private_or_sticky, directory.path):
         return None
     status = os.stat(directory.path)
     if status.st_uid != os.geteuid():
@@ -437,7 +316,9 @@ def surroundings_of(
     own_searched: tuple[tuple[str, str, str], ...] = (),
     rules_directories: tuple[str, ...] = (),
     *,
+    private_names: tuple[str, ...] = (),
     needs_minimal: bool = True,
+    lookups: LookupRecord | None = None,
 ) -> Surroundings:
     """Return what special paths refer to here. Project roots are resolved; one that is missing is refused.
 
@@ -445,16 +326,24 @@ def surroundings_of(
     can have pointed it there. The paths in `private` and `own` are without links. Without `needs_minimal` the
     minimal directories are left out.
     """
-    named = {os.path.abspath(root): _resolved(root) for root in project_roots}
+    record = LookupRecord() if lookups is None else lookups
+    named: dict[str, str] = {}
+    for root in project_roots:
+        real = named[os.path.abspath(root)] = _resolved(root)
+        # As it is written: where `link/..` leads, `abspath` does not tell.
+        written = root if os.path.isabs(root) else os.path.join(os.getcwd(), root)
+        record.note(question.real_path, written, real)
+        record.note(question.exists, real, True)
     roots = tuple(dict.fromkeys(named.values()))
-    is_usable = tmpdir is not None and tmpdir_problem(tmpdir, roots) is None
+    is_usable = tmpdir is not None and tmpdir_problem(tmpdir, roots, record) is None
     return Surroundings(
         project_roots=roots,
         linked_roots=tuple((name, real) for name, real in named.items() if name != real),
         tmpdir=tmpdir.name if tmpdir is not None and is_usable else None,
-        has_slash_tmp=os.path.isdir(SLASH_TMP),
-        minimal=tuple(filter(os.path.exists, MINIMAL)) if needs_minimal else (),
+        has_slash_tmp=record.ask(question.is_directory, SLASH_TMP),
+        minimal=tuple(path for path in MINIMAL if record.ask(question.exists, path)) if needs_minimal else (),
         private=private,
+        private_names=private_names,
         own=own,
         own_links=own_links,
         own_searched=own_searched,
@@ -464,7 +353,7 @@ def surroundings_of(
 
 def _resolved(root: str) -> str:
     try:
-        return os.path.realpath(root, strict=True)
+        return real_path_there(root)
     except OSError as error:
         problem = "does not exist" if error.errno == errno.ENOENT else f"can't be used: {error.strerror}"
         raise ProfileRefused(f"the project root {root}", problem, "name a directory") from error

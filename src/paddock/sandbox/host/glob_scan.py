@@ -30,18 +30,22 @@ from typing import Final
 from paddock import own_program
 from paddock.errors import ProfileRefused
 from paddock.model.profile import Access
-from paddock.sandbox.host import ripgrep
-from paddock.sandbox.host.absence import NO_FILE, OUT_OF_REACH, refuse_unless
+from paddock.sandbox.host import question, ripgrep
 from paddock.sandbox.host.hard_link import FileId, file_id, files_with_several_names
-from paddock.sandbox.host.tree_memory import TreeMemory
+from paddock.sandbox.host.lookup_record import LookupRecord
+from paddock.sandbox.host.tree_memory import Tree, TreeMemory
 from paddock.sandbox.host.tree_search import Bounds, TreeSearch
 from paddock.sandbox.profile.access import Grants
 from paddock.sandbox.profile.glob import Matcher, deepest_match
-from paddock.sandbox.profile.path import ROOT, ancestors, is_within, join
+from paddock.sandbox.profile.path import PROC, ROOT, ancestors, is_within, join
 
 MATCH_LIMIT: Final = 1000
 """Matches of one profile. Each is a mount, and bubblewrap reads the whole table of mounts for each: a
 thousand take some seconds, and the time grows with the square."""
+
+
+NOTED_DIRECTORIES: Final = 2000
+"""Directories to note of one search. To look at them again takes as long as to plan."""
 
 
 class Scanner:
@@ -65,9 +69,11 @@ class Scanner:
         """Return the resolved paths to deny besides those that the profile names, sorted.
 
         Searches for patterns down to `max_depth`, and for other names everywhere below the resolved project
-        roots and where the patterns search, except in what is `closed` anyway. Raises ProfileRefused when
-        there is more than can be denied, or when the search's own root would be denied.
+        roots and where the patterns search, except in what is `closed` anyway and in /proc, of which a
+        command sees its own. Raises ProfileRefused when there is more than can be denied, or when the
+        search's own root would be denied.
         """
+        closed = {*closed, PROC}
         denied = _paths(grants, Access.DENY)
         writable = _paths(grants, Access.WRITE)
         granted = (writable | _paths(grants, Access.READ)) - denied
@@ -90,12 +96,17 @@ class Scanner:
         return tuple(sorted(found))
 
     def names_in_grants(
-        self, files: frozenset[FileId], grants: Grants, own: Iterable[str], temporary: Iterable[str]
+        self,
+        files: frozenset[FileId],
+        grants: Grants,
+        own: Iterable[str],
+        temporary: Iterable[str],
+        lookups: LookupRecord | None = None,
     ) -> tuple[str, ...]:
         """Return the names that files have where the command may write, besides those in `own`.
 
         Includes directories there that can't be searched. It does not search `temporary` directories, and
-        searches nothing if everything is granted.
+        searches nothing if everything is granted. The directories that it searched go to `lookups`.
         """
         writable = _outermost(_paths(grants, Access.WRITE).difference(temporary))
         if not files or ROOT in writable:
@@ -104,10 +115,13 @@ class Scanner:
         found: set[str] = set()
         for top in writable:
             if os.path.isdir(top):
-                found |= self._names_of(files, Bounds(top, None, closed, frozenset()))
+                found |= self._names_of(files, Bounds(top, None, closed, frozenset()), lookups)
             elif file_id(top) in files:
                 found.add(top)
         self._memory.save()
+        if lookups is not None:
+            # What is not a directory, and what can't be searched, was looked at besides.
+            lookups.is_complete &= not found and all(map(os.path.isdir, writable))
         return tuple(sorted(found))
 
     def _named_by(self, rests: Sequence[str], bounds: Bounds, workspaces: Iterable[str]) -> set[str]:
@@ -124,11 +138,16 @@ class Scanner:
             _unseen(search, bounds.top)
         )
 
-    def _names_of(self, files: frozenset[FileId], bounds: Bounds) -> set[str]:
+    def _names_of(
+        self, files: frozenset[FileId], bounds: Bounds, lookups: LookupRecord | None = None
+    ) -> set[str]:
         inodes = {inode for _, inode in files}
         key = f"{bounds.top} {hashlib.sha256(repr(sorted(files)).encode()).hexdigest()}"
         search = TreeSearch(bounds, lambda _, entry: entry.inode() in inodes, self._memory.recall(key))
-        names = {path for path in self._hits(key, search, bounds.top) if file_id(path) in files}
+        hits = list(self._hits(key, search, bounds.top))
+        if lookups is not None:
+            _note_search(lookups, bounds.top, self._memory.recall(key))
+        names = {path for path in hits if file_id(path) in files}
         return names.union(_unseen(search, bounds.top))
 
     def _hits(self, key: str, search: TreeSearch, top: str) -> Iterator[str]:
@@ -145,6 +164,18 @@ class Scanner:
             here.append(os.getcwd())
         program = ripgrep.find(self._search_path, (*workspaces, *here))
         return None if program is None else ripgrep.list_files(program, bounds.top, rests, bounds.max_depth)
+
+
+def _note_search(lookups: LookupRecord, top: str, tree: Tree) -> None:
+    """Note what was found in each directory, for whoever wants to know whether it is still the same."""
+    has_hits = any(directory.hits for directory in tree.values())
+    if has_hits or len(lookups) + len(tree) > NOTED_DIRECTORIES:
+        lookups.is_complete = False
+        return
+    for relative, directory in tree.items():
+        path = os.path.join(top, relative) if relative else top
+        stamp = (directory.inode, directory.changed_ns) if directory.is_settled else None
+        lookups.note(question.own_names_in, path, (stamp, directory.directories, directory.hits))
 
 
 def _paths(grants: Grants, access: Access) -> frozenset[str]:
@@ -173,14 +204,14 @@ def _unseen(search: TreeSearch, top: str) -> Iterator[str]:
 
 
 def _may_exist(path: str, top: str) -> bool:
-    try:
-        os.lstat(path)
-    except OSError as error:
-        refuse_unless(NO_FILE | OUT_OF_REACH, error, path)
+    """Return whether something of the user's may be at a path: what holds a place for a command is not."""
+    found = question.status(path)
+    if isinstance(found, int):
         # A path out of reach below the top is denied with its directory; elsewhere the plan judges whether
         # the command could change that.
-        return error.errno == errno.EACCES and not is_within(path, top)
-    return True
+        return found == errno.EACCES and not is_within(path, top)
+    _, _, is_placeholder, _ = found
+    return not is_placeholder
 
 
 def _target(path: str, top: str) -> str:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Final
 
 from paddock.sandbox.host.absence import NO_FILE, OUT_OF_REACH, refuse_unless
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Final
 
 LOOKED_AT_LIMIT: Final = 1000
 """Entries of denied directories to look at, those near the top first: a few milliseconds for each command.

@@ -10,13 +10,18 @@ from __future__ import annotations
 
 import os
 import select
-import threading
 import time
-from typing import Final
+from _thread import allocate_lock
 
 from paddock.sandbox.host.absence import ABSENT, refuse_unless
-from paddock.sandbox.host.look import KernelFile
 from paddock.sandbox.profile.path import KERNEL_OBJECTS, PROC
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+    Closed = tuple[str, bool]
+    """A path, and whether it is a directory."""
 
 VISIBLE: Final = frozenset(
     (
@@ -55,7 +60,7 @@ MOUNT_TABLE: Final = f"{PROC}/self/mountinfo"
 _PIECE_BYTES: Final = 1 << 16
 
 
-def closed_files() -> tuple[KernelFile, ...]:
+def closed_files() -> tuple[Closed, ...]:
     """Return the files to close in a sandbox of this user now.
 
     Raises OSError or ProfileRefused if they can't be determined.
@@ -69,9 +74,9 @@ class _Entries:
     def __init__(self) -> None:
         self._user: int | None = None
         self._looked_s = 0.0
-        self._closed: tuple[KernelFile, ...] = ()
+        self._closed: tuple[Closed, ...] = ()
 
-    def closed(self) -> tuple[KernelFile, ...]:
+    def closed(self) -> tuple[Closed, ...]:
         """Return the files that must be closed for this user, as of some seconds ago."""
         now_s = time.monotonic()
         if self._user != os.geteuid() or now_s - self._looked_s > LOOK_INTERVAL_S:
@@ -81,7 +86,7 @@ class _Entries:
         return self._closed
 
 
-def _closed_entries() -> list[KernelFile]:
+def _closed_entries() -> list[Closed]:
     found = []
     try:
         with os.scandir(PROC) as entries:
@@ -91,12 +96,12 @@ def _closed_entries() -> list[KernelFile]:
                     break
                 if entry.name in VISIBLE or entry.name in CLOSED_BY_KERNEL or not _can_read(entry.path):
                     continue
-                found.append(KernelFile(entry.path, is_directory=entry.is_dir(follow_symlinks=False)))
+                found.append((entry.path, entry.is_dir(follow_symlinks=False)))
     except OSError as error:
         # Where none is mounted, none can be in a sandbox.
         refuse_unless(ABSENT, error, PROC)
         return []
-    return sorted(found, key=lambda file: file.path)
+    return sorted(found)
 
 
 def _can_read(path: str) -> bool:
@@ -107,13 +112,13 @@ class _Mounts:
     """The mounts in /sys, read again when the kernel reports a change (proc_pid_mountinfo(5))."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._owner: int | None = None
         self._file = -1
         self._news = select.poll()
         self._mount_points: tuple[str, ...] = ()
 
-    def in_kernel_objects(self) -> list[KernelFile]:
+    def in_kernel_objects(self) -> list[Closed]:
         """Return the mounts that must be closed for this user."""
         with self._lock:
             try:
@@ -123,11 +128,7 @@ class _Mounts:
                 refuse_unless(ABSENT, error, MOUNT_TABLE)
                 return []
             mount_points = self._mount_points
-        return [
-            KernelFile(mount_point, is_directory=True)
-            for mount_point in mount_points
-            if _can_read(mount_point)
-        ]
+        return [(mount_point, True) for mount_point in mount_points if _can_read(mount_point)]
 
     def _refresh(self) -> None:
         # A fork needs a table of its own, or it would consume its parent's notifications.

@@ -43,6 +43,11 @@ def kernel_mounts(table: bytes) -> tuple[str, ...]:
     )
 
 
+def may_have_kernel_mounts(table: bytes) -> bool:
+    """Return whether the answer of `kernel_mounts` depends on more than the table."""
+    return bool(_candidates(table))
+
+
 @lru_cache(maxsize=1)
 def _candidates(table: bytes) -> tuple[Mount, ...]:
     """Return the lines of a table that may be what is looked for. Most hosts have none."""

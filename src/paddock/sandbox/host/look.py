@@ -11,8 +11,6 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from paddock.sandbox.host.placeholder import PlaceholderKind
-
 LINK_LIMIT: Final = 40
 """Links on the way to one file, as in the kernel (path_resolution(7))."""
 
@@ -46,7 +44,7 @@ class PathFact(Struct, frozen=True):
     """The first part of the path that does not exist."""
     is_hidden: bool = False
     """Whether the path may exist after all, in a directory that can't be searched."""
-    placeholder: PlaceholderKind | None = None
+    placeholder: str | None = None
     """The placeholder that other commands of this user hold there now."""
     is_circle: bool = False
     """Whether there are too many links to follow; the path counts as missing then."""
@@ -88,6 +86,10 @@ class Look(Protocol):
 
     def gitlinks(self, directory: str) -> Sequence[str]:
         """Return where the index of a repository has submodules, relative to its working tree."""
+        ...
+
+    def sparse_directories(self, directory: str) -> Sequence[str]:
+        """Return the directories of which that index does not tell what is in them, relative as well."""
         ...
 
     def is_empty(self, directory: str) -> bool:

@@ -41,7 +41,7 @@ def is_of_processes(path: str, table: bytes) -> bool:
 
     The path is absolute and without links; the table comes from `read_table`.
     """
-    around = _mount_of(path, mounts_in(table))
+    around = mount_of(path, mounts_in(table))
     return around is not None and around.kind == _OF_PROCESSES
 
 
@@ -90,7 +90,7 @@ def _is_there(path: str, alias: str) -> bool:
 
 
 def _aliases(path: str, mounts: tuple[Mount, ...]) -> Iterable[str]:
-    around = _mount_of(path, mounts)
+    around = mount_of(path, mounts)
     locations = {(mount.device, mount.root) for mount in mounts if is_within(mount.point, path)}
     if around is not None:
         locations.add((around.device, _moved(path, around.point, around.root)))
@@ -109,7 +109,7 @@ def _aliases(path: str, mounts: tuple[Mount, ...]) -> Iterable[str]:
                 yield alias
 
 
-def _mount_of(path: str, mounts: tuple[Mount, ...]) -> Mount | None:
+def mount_of(path: str, mounts: tuple[Mount, ...]) -> Mount | None:
     """Return the mount that a path is on: the innermost, and of several at one point the last."""
     around = [mount for mount in mounts if is_within(path, mount.point)]
     return max(reversed(around), key=lambda mount: len(mount.point)) if around else None

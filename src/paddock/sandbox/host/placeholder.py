@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 
-from msgspec import Struct
-
-
-class PlaceholderKind(StrEnum):
-    """What has to exist as a mount point."""
+class PlaceholderKind:
+    """What has to exist as a mount point: words, because an enumeration takes long to load."""
 
     FILE = "file"
     DIRECTORY = "directory"
@@ -30,18 +26,49 @@ PLACEHOLDER_NOTE = "PADDOCK"
 """The only thing that may be in a placeholder."""
 
 
-class Placeholder(Struct, frozen=True):
+class Placeholder:
     """A path that does not exist on the host but must, for as long as the command runs."""
 
-    path: str
-    kind: PlaceholderKind
+    __slots__ = ("kind", "path")
+
+    def __init__(self, path: str, kind: str) -> None:
+        self.path = path
+        self.kind = kind
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Placeholder):
+            return NotImplemented
+        return (self.path, self.kind) == (other.path, other.kind)
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.kind))
+
+    def __repr__(self) -> str:
+        return f"Placeholder({self.path!r}, {self.kind!r})"
 
 
-class LocatedPlaceholder(Struct, frozen=True):
+class LocatedPlaceholder:
     """A placeholder, and the host directory that must hold it, wherever the path leads later."""
 
-    path: str
-    kind: PlaceholderKind
-    device: int
-    """The device of the directory; `inode` is its inode."""
-    inode: int
+    __slots__ = ("device", "inode", "kind", "path")
+
+    def __init__(self, path: str, kind: str, device: int, inode: int) -> None:
+        self.path = path
+        self.kind = kind
+        self.device = device
+        """The device of the directory; `inode` is its inode."""
+        self.inode = inode
+
+    @property
+    def values(self) -> tuple[str, str, int, int]:
+        """Return the arguments that make an equal one."""
+        return self.path, self.kind, self.device, self.inode
+
+    def __eq__(self, other: object) -> bool:
+        return self.values == other.values if isinstance(other, LocatedPlaceholder) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.values)
+
+    def __repr__(self) -> str:
+        return f"LocatedPlaceholder{self.values!r}"

@@ -8,7 +8,10 @@ mounts that receive nothing (native/own_mounts.h).
 from __future__ import annotations
 
 import os
-from typing import Final
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
 
 TABLE: Final = "/proc/self/mountinfo"
 

@@ -11,6 +11,7 @@ import os
 import struct
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -26,6 +27,14 @@ DIRECTORY_LIMIT: Final = 200_000
 
 PART_DIRECTORIES: Final = 1000
 """Directories to encode at a time, within a millisecond."""
+
+EARLY_SAVES: Final = 8
+"""How often to write the file as soon as there is something new: a process that ends soon searches less."""
+
+SAVE_INTERVAL_S: Final = 10.0
+"""Least time between two saves after that. Each command changes its workspace, if only by its placeholders,
+and a server would write the file for each. The next process reads again the few directories that have changed
+since."""
 
 _LENGTH: Final = struct.Struct("=I")
 
@@ -61,6 +70,8 @@ class TreeMemory:
         self._lock = threading.Lock()
         self._trees: dict[str, Tree] | None = None
         self._has_changed = False
+        self._saves = 0
+        self._saved_s = 0.0
 
     def recall(self, key: str) -> Tree:
         """Return what the last search with this key found; empty if there was none. Do not change it."""
@@ -79,12 +90,18 @@ class TreeMemory:
                 del trees[next(iter(trees))]
 
     def save(self) -> None:
-        """Write the file, if there is anything new. A reader sees the old or the new one."""
+        """Write the file, if there is anything new, and it was not written just now. A reader sees the old or
+        the new one."""
+        now_s = time.monotonic()
         with self._lock:
+            if self._saves >= EARLY_SAVES and now_s - self._saved_s < SAVE_INTERVAL_S:
+                return
             trees = dict(self._loaded())
             has_changed, self._has_changed = self._has_changed, False
         if self._file is None or not has_changed or sum(map(len, trees.values())) > DIRECTORY_LIMIT:
             return
+        self._saves += 1
+        self._saved_s = now_s
         # Names that are not UTF-8 can't be encoded.
         with contextlib.suppress(OSError, UnicodeEncodeError):
             number, name = tempfile.mkstemp(dir=self._file.parent)

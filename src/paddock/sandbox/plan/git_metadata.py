@@ -2,7 +2,8 @@
 
 Git takes a directory itself for a repository without a working tree ("bare") if it holds the right names and
 no `.git`. It reads the configuration and hooks of a linked worktree from the repository that the worktree
-belongs to. And it looks into every submodule that the index names. Pure.
+belongs to. And it looks into every submodule that the index names, or that is in a directory which a sparse
+index names. Pure.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 
 from paddock.errors import ProfileRefused
 from paddock.model.profile import Access
-from paddock.sandbox.host.look import Kind, Look
+from paddock.sandbox.host.look import Kind, Look, PathFact
 from paddock.sandbox.profile.access import AccessTable, Rule
 from paddock.sandbox.profile.path import ancestors, is_within, join
 
@@ -26,6 +27,9 @@ HEAD: Final = "HEAD"
 _IMPOSSIBLE_WITHOUT: Final = ((HEAD,), ("refs", "commondir"), ("objects", "commondir"))
 """Each of these, as empty files or sockets, makes a bare repository impossible: git wants a HEAD with
 content, and searchable `refs` and `objects`, there or where `commondir` says."""
+
+REPOSITORY_NAMES: Final = frozenset(name for names in _IMPOSSIBLE_WITHOUT for name in names)
+"""What a directory holds that git takes for a repository."""
 
 NESTING_LIMIT: Final = 8
 """Limit for submodules in submodules."""
@@ -95,7 +99,7 @@ def linked_repository(
     for git_directory, named_in in ((directory, look.at(pointer).real), (look.commondir(real), real)):
         if git_directory in (None, pointer):
             continue
-        if (left := _replaceable(git_directory, named_in, table, look)) is not None:
+        if (left := replaceable_by_link(git_directory, named_in, table, look)) is not None:
             if is_trusted:
                 raise ProfileRefused(
                     pointer,
@@ -115,7 +119,7 @@ def linked_repository(
             yield Rule(git_directory, Access.READ, f"{ORIGIN}, through {pointer}", is_metadata=True)
 
 
-def _replaceable(path: str, named_in: str, table: AccessTable, look: Look) -> str | None:
+def replaceable_by_link(path: str, named_in: str, table: AccessTable, look: Look) -> str | None:
     """Return a directory that a path enters and leaves by `..`, and that the command could replace by a link.
 
     Returns None if there is none. What holds the file that names the path is protected with it.
@@ -131,30 +135,69 @@ def _replaceable(path: str, named_in: str, table: AccessTable, look: Look) -> st
 def submodules(directory: str, table: AccessTable, look: Look, nesting: int = 0) -> Iterator[Rule]:
     """Yield rules for the `.git` of every submodule that a directory's repository names, if it is writable.
 
-    An empty directory, where a submodule is not checked out, is protected as a whole. Raises ProfileRefused
-    for one behind a link that the command could replace.
+    An empty directory, where a submodule is not checked out, is protected as a whole, and so is one in which
+    only git could tell where submodules are. Raises ProfileRefused for one behind a link that the command
+    could replace.
     """
     repository = join(directory, GIT)
     if look.at(repository).kind is Kind.FILE:
         repository = look.gitdir(repository) or repository
-    names = look.gitlinks(repository) if nesting < NESTING_LIMIT else ()
-    trees = _working_trees(directory, repository, table, look) if names else ()
+    if nesting >= NESTING_LIMIT:
+        return
+    names, sparse = look.gitlinks(repository), look.sparse_directories(repository)
+    trees = tuple(_working_trees(directory, repository, table, look)) if names or sparse else ()
+    for unread in (join(tree, name) for tree in trees for name in sparse):
+        yield from _sparse_directory(unread, table, look)
     for submodule in (join(tree, name) for tree in trees for name in names):
         pointer = join(submodule, GIT)
         fact = look.at(pointer)
-        for link in fact.links:
-            if table.access_of(link.path) is Access.WRITE:
-                raise ProfileRefused(
-                    pointer,
-                    f"is a submodule's but behind the symlink {link.path}, which the command could replace",
-                    "replace the link by a directory",
-                )
+        _refuse_replaceable(pointer, "is a submodule's", fact, table)
         if fact.links:
             continue
         if table.access_of(pointer) is Access.WRITE and pointer not in table:
             yield from _submodule(submodule, pointer, fact.kind, table, look)
         if fact.kind is not Kind.MISSING and _is_anything_writable(submodule, table):
             yield from submodules(submodule, table, look, nesting + 1)
+
+
+def _sparse_directory(directory: str, table: AccessTable, look: Look) -> Iterator[Rule]:
+    """Yield a rule that closes a directory of a sparse index, if it is writable.
+
+    Git reads its tree as soon as the directory is there, and then obeys what is in place of a submodule.
+    Raises ProfileRefused if the profile grants something in it.
+    """
+    fact = look.at(directory)
+    _refuse_replaceable(directory, "may hold submodules", fact, table)
+    if fact.links:
+        return
+    for rule in table.rules:
+        if rule.access is Access.WRITE and is_within(rule.path, directory):
+            raise ProfileRefused(
+                f"write access to {rule.path}",
+                "would let the command make what git takes for a submodule: the repository's index is sparse,"
+                f" and does not tell where there are any in {directory}",
+                "run `git sparse-checkout reapply --no-sparse-index`",
+            )
+    if table.access_of(directory) is Access.WRITE:
+        yield _read_only(_file_at(directory, look) or directory)
+
+
+def _refuse_replaceable(path: str, problem: str, fact: PathFact, table: AccessTable) -> None:
+    """Refuse a path behind a link that the command could replace by a directory."""
+    for link in fact.links:
+        if table.access_of(link.path) is Access.WRITE:
+            raise ProfileRefused(
+                path,
+                f"{problem} but behind the symlink {link.path}, which the command could replace",
+                "replace the link by a directory",
+            )
+
+
+def _file_at(directory: str, look: Look) -> str | None:
+    """Return the file or link that stands in place of a directory, or of one above it; None if none does."""
+    return next(
+        (each for each in (directory, *ancestors(directory)) if look.at(each).kind is Kind.FILE), None
+    )
 
 
 def _working_trees(directory: str, repository: str, table: AccessTable, look: Look) -> Iterator[str]:
@@ -168,7 +211,7 @@ def _working_trees(directory: str, repository: str, table: AccessTable, look: Lo
     for path in look.worktrees(repository):
         fact = look.at(path)
         links = (link.path for link in fact.links if table.access_of(link.path) is Access.WRITE)
-        left = _replaceable(path, real, table, look) or next(links, None)
+        left = replaceable_by_link(path, real, table, look) or next(links, None)
         if left is not None:
             raise ProfileRefused(
                 repository,
@@ -182,11 +225,8 @@ def _working_trees(directory: str, repository: str, table: AccessTable, look: Lo
 
 def _submodule(submodule: str, pointer: str, kind: Kind, table: AccessTable, look: Look) -> Iterator[Rule]:
     is_missing = kind is Kind.MISSING
-    file = next(
-        (each for each in (submodule, *ancestors(submodule)) if look.at(each).kind is Kind.FILE), None
-    )
+    file = _file_at(submodule, look)
     if file is not None:
-        # A link stands in place of the submodule, or of a directory above it.
         yield _read_only(file)
         return
     if (

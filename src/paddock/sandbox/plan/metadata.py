@@ -38,9 +38,11 @@ class Protection:
 
     Metadata that does not exist is protected under project roots, where the owner would take it for the
     workspace's own. Git's is also protected under other directories that the profile names, but not under
-    `temporary` ones, where every program makes what it likes. A link can't be protected, because the command
-    could replace it. Where missing metadata would be protected, a link raises ProfileRefused; elsewhere it is
-    left alone, since an earlier command could make one there anyway.
+    `temporary` ones, where every program makes what it likes. An empty directory there counts as missing:
+    other sandboxes make such in /tmp for as long as a command runs, and a mask on one would be lost with it.
+    A link can't be protected, because the command could replace it. In project roots, and where missing
+    metadata would be protected, a link raises ProfileRefused; elsewhere it is left alone, since an earlier
+    command could make one there anyway.
     """
 
     def __init__(
@@ -106,7 +108,7 @@ class Protection:
     def _below(self, directory: str, is_workspace: bool) -> Iterator[Rule]:
         for name in (*METADATA_NAMES, *OTHER_REPOSITORIES):
             path = join(directory, name)
-            if not self._is_open(path):
+            if not self._is_open(path) and not self._is_somebodys(path):
                 is_kept = name in METADATA_NAMES and (
                     directory in self._roots or (is_workspace and name == GIT)
                 )
@@ -122,11 +124,12 @@ class Protection:
     def _metadata(self, path: str, is_kept: bool) -> Iterator[Rule]:
         """Yield rules for metadata at a path. With `is_kept` the command may not create it either."""
         fact = self._look.at(path)
-        if fact.links and is_kept:
+        # Wherever it leads: what is there may be hidden from whoever learns of the refusal.
+        if fact.links and (is_kept or parent(path) in self._roots):
             raise ProfileRefused(
                 path,
                 "is protected but a symlink, which the command could replace",
-                f"replace it by a directory, or grant write access to {path}",
+                "replace it by what it leads to, or remove it",
             )
         if not fact.links and (fact.kind is not Kind.MISSING or is_kept):
             yield Rule(path, Access.READ, ORIGIN, is_metadata=True)
@@ -143,6 +146,16 @@ class Protection:
         # Git looks past a `.git` that is an empty directory, but not past a file.
         if not ends_search(parent(path), self._look):
             yield from bare_repository(parent(path), self._look)
+
+    def _is_somebodys(self, path: str) -> bool:
+        """Return whether metadata may be another program's, which will remove it, and nobody obeys it."""
+        directory = parent(path)
+        return (
+            directory in self._temporary
+            and directory not in self._roots
+            and self._look.at(path).kind is Kind.DIRECTORY
+            and self._look.is_empty(path)
+        )
 
     def _is_open(self, path: str) -> bool:
         """Return whether the profile itself lets the command write it."""
@@ -162,9 +175,9 @@ class Protection:
         if directory in self._roots:
             return True
         around = self._table.rule_of(parent(directory))
-        is_within_another = any(is_within(directory, root) for root in self._roots) or (
-            around is not None and around.access is Access.WRITE and around.path not in self._temporary
-        )
+        is_within_another = any(
+            is_within(directory, root) and self._table.access_of(root) is Access.WRITE for root in self._roots
+        ) or (around is not None and around.access is Access.WRITE and around.path not in self._temporary)
         is_metadata = any(name in METADATA_NAMES for name in directory.split("/"))
         is_kernels = any(is_within(directory, tree) for tree in (DEV, PROC, KERNEL_OBJECTS))
         return not (is_within_another or is_metadata or is_kernels or directory in self._temporary)

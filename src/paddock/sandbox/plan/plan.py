@@ -7,6 +7,7 @@ translates it for bubblewrap.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
@@ -18,6 +19,7 @@ from paddock.model.profile import Access, Limits, NetworkMode
 from paddock.sandbox.host.look import KernelFile, Kind, Link, Look
 from paddock.sandbox.host.placeholder import Placeholder, PlaceholderKind
 from paddock.sandbox.plan.extent import Extent
+from paddock.sandbox.plan.git_metadata import replaceable_by_link
 from paddock.sandbox.plan.metadata import Protection
 from paddock.sandbox.plan.mount import Bind, Devices, Mask, MaskKind, Mount
 from paddock.sandbox.plan.view import View
@@ -81,6 +83,10 @@ class Plan(Struct, frozen=True):
     """Grouped by directory."""
     read_only: tuple[str, ...] = ()
     """Host paths that must already be read-only when the view is built."""
+    adopted_placeholders: tuple[str, ...] = ()
+    """Placeholders of a kind that this plan would not have chosen: other commands held them."""
+    uncertain_paths: tuple[str, ...] = ()
+    """Masks and placeholders that a name in another case may get around (host/letter_case.py)."""
 
     @property
     def shown_placeholders(self) -> tuple[str, ...]:
@@ -89,7 +95,7 @@ class Plan(Struct, frozen=True):
         return tuple(
             placeholder.path
             for placeholder in self.placeholders
-            if placeholder.path in shown and placeholder.kind is not PlaceholderKind.SOCKET
+            if placeholder.path in shown and placeholder.kind != PlaceholderKind.SOCKET
         )
 
     @property
@@ -99,6 +105,15 @@ class Plan(Struct, frozen=True):
         return tuple(placeholder.path for placeholder in self.placeholders if placeholder.path not in shown)
 
     @property
+    def own_placeholders(self) -> dict[str, str]:
+        """Return the placeholders that the plan needs itself, and their kinds.
+
+        It needs others only as long as other commands have them, or have them of that kind (plan/view.py).
+        """
+        masked = {mask.path for mask in self.masks} - {*self.adopted_placeholders}
+        return {each.path: each.kind for each in reversed(self.placeholders) if each.path in masked}
+
+    @property
     def _bound(self) -> frozenset[str]:
         return frozenset(mount.path for mount in self.mounts if isinstance(mount, Bind))
 
@@ -106,6 +121,11 @@ class Plan(Struct, frozen=True):
     def extent(self) -> Extent:
         """Return how far the plan lets the command reach."""
         return Extent(self.rules, self.network, self.limits)
+
+    @property
+    def grants(self) -> dict[str, bool]:
+        """Return whether a path may be written, for each that has a rule; the nearest rule above decides."""
+        return {rule.path: rule.access is Access.WRITE for rule in AccessTable(self.rules).rules}
 
     @property
     def has_ready_devices(self) -> bool:
@@ -143,6 +163,7 @@ def confine(profile: EnforcedProfile, given: PlanInput, look: Look) -> Plan:
         denied_patterns=grants.denied_patterns,
         masks=_masks(view.masks, table),
         read_only=read_only,
+        adopted_placeholders=tuple(view.adopted),
     )
 
 
@@ -153,6 +174,7 @@ def reach_of(profile: EnforcedProfile, given: PlanInput, look: Look) -> tuple[Ex
     return extent, _visibility(given, look, table, links)
 
 
+@lru_cache(maxsize=32)
 def grants_of(profile: EnforcedProfile, surroundings: Surroundings) -> Grants:
     """Return what the profile says about files, with its special paths resolved."""
     files = restricted_files(profile)
@@ -180,6 +202,7 @@ def _access_table(grants: Grants, given: PlanInput, look: Look) -> tuple[AccessT
     table = AccessTable(rules)
     _refuse_replaceable_links(links, table)
     _refuse_unsteady_roots(given, look, table)
+    _refuse_unsteady_private_names(given, look, table)
     _refuse_links_of_others(links, given, look)
     return table, [link for _, link in links]
 
@@ -338,19 +361,52 @@ def _refuse_replaceable_links(links: list[tuple[Rule, Link]], table: AccessTable
 
 
 def _refuse_links_of_others(links: list[tuple[Rule, Link]], given: PlanInput, look: Look) -> None:
-    """Refuse a rule whose meaning an earlier command, perhaps under another profile, could have changed.
-
-    The usual profiles grant the project roots and the temporary directories.
-    """
-    shared = [*given.surroundings.project_roots, *_temporary(given, look)]
+    """Refuse a rule whose meaning an earlier command could have changed."""
     for rule, link in links:
-        is_common = link.is_exposed or any(is_within(link.path, directory) for directory in shared)
-        if is_common and look.can_grow(parent(link.path)):
+        if _may_be_of_others(link, given, look):
             raise ProfileRefused(
                 rule.path,
                 f"crosses the symlink {link.path}, which an earlier command may have made",
                 "name the path that it points to",
             )
+
+
+def _may_be_of_others(link: Link, given: PlanInput, look: Look) -> bool:
+    """Return whether an earlier command, perhaps under another profile, may have made a link.
+
+    The usual profiles grant the project roots and the temporary directories.
+    """
+    shared = [*given.surroundings.project_roots, *_temporary(given, look)]
+    is_common = link.is_exposed or any(is_within(link.path, directory) for directory in shared)
+    return is_common and look.can_grow(parent(link.path))
+
+
+def _refuse_unsteady_private_names(given: PlanInput, look: Look, table: AccessTable) -> None:
+    """Refuse to let a command choose what Paddock takes for its own private files, now or at its next start.
+
+    A command that may write everything may replace all links.
+    """
+    if table.access_of(ROOT) is Access.WRITE:
+        return
+    for name in given.surroundings.private_names:
+        links = look.at(name).links
+        replaceable = (link.path for link in links if table.access_of(link.path) is Access.WRITE)
+        left = next(replaceable, None) or replaceable_by_link(name, "", table, look)
+        if left is not None:
+            raise ProfileRefused(
+                f"write access to {parent(left)}",
+                f"would let the command lead Paddock to private files of the command's, by a link at {left}",
+                "grant another directory, or name these files without links and `..` (`XDG_RUNTIME_DIR`,"
+                " `PADDOCK_RUNTIME_DIR`, settings)",
+            )
+        for link in links:
+            if _may_be_of_others(link, given, look):
+                raise ProfileRefused(
+                    f"the link {link.path}",
+                    "leads Paddock to its private files, and an earlier command may have made it",
+                    "remove it, or name these files without it (`XDG_RUNTIME_DIR`, `PADDOCK_RUNTIME_DIR`,"
+                    " settings)",
+                )
 
 
 def _refuse_unsteady_roots(given: PlanInput, look: Look, table: AccessTable) -> None:

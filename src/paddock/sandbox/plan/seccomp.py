@@ -61,6 +61,10 @@ FICLONERANGE: Final = 0x4020940D
 FIDEDUPERANGE: Final = 0xC0189436
 """Every file system has these three, under the numbers of Btrfs: they copy between two open files."""
 FS_IOC_REMOVE_ENCRYPTION_KEY: Final = 0xC0406618
+F_SETSIG: Final = 10
+SIGKILL: Final = 9
+SIGCONT: Final = 18
+"""The same on every machine that has a filter."""
 F_SETLEASE: Final = 1024
 F_SETDELEG: Final = 1040
 """The second, since Linux 6.19, does the same to directories (linux/fcntl.h)."""
@@ -243,6 +247,14 @@ _ALWAYS: Final = (
         "fcntl",
         "it makes everybody wait who opens the file",
         (_among(_SECOND, F_SETLEASE, F_SETDELEG),),
+    ),
+    # With it, each line that is typed at a terminal would continue a command that is stopped, and the command
+    # could read the line (native/suspension.h). Only these two signals act on a stopped process, and one that
+    # is killed can continue its parent or its child (CSIGNAL in clone(2), PR_SET_PDEATHSIG).
+    Rule(
+        "fcntl",
+        "a command that is stopped would go on whenever somebody types",
+        (_among(_SECOND, F_SETSIG), _among(_THIRD, SIGCONT, SIGKILL)),
     ),
 )
 

@@ -24,7 +24,7 @@ from paddock.sandbox.plan.mount import (
     Shortcut,
     UnreadableFile,
 )
-from paddock.sandbox.profile.access import AccessTable, Rule
+from paddock.sandbox.profile.access import METADATA_NAMES, AccessTable, Rule
 from paddock.sandbox.profile.path import (
     DEV,
     KERNEL_OBJECTS,
@@ -55,6 +55,8 @@ class View:
         self._look = look
         self.mounts: list[Mount] = []
         self.placeholders: list[Placeholder] = []
+        self.adopted: list[str] = []
+        """Placeholders of a kind that only other commands need."""
         self.masks: list[str] = []
         self._mounted = {ROOT}
         self._occupied: set[str] = set()
@@ -182,7 +184,13 @@ class View:
         if not self._occupied.isdisjoint((missing, *ancestors(missing))):
             return
         is_skipped = rule.skips_missing and not rule.is_metadata and not fact.is_hidden
-        if is_skipped or not self._look.can_grow(parent(missing)):
+        if is_skipped:
+            return
+        if self._look.at(parent(missing)).kind is Kind.FILE:
+            # Nothing can be made there as long as the file stays.
+            self._pin_ancestors(missing)
+            return
+        if not self._look.can_grow(parent(missing)):
             return
         if fact.is_hidden:
             # An earlier command may have closed the directory, and this one could reopen it.
@@ -193,22 +201,23 @@ class View:
             )
         self._pin_ancestors(missing)
         reason = f"nothing can be made here: {rule.origin}"
+        # Commands under other profiles may need the same place for something else.
+        wanted = _placeholder_for(rule, missing)
+        kind = fact.placeholder or wanted
+        if kind != wanted:
+            self.adopted.append(missing)
+        self.placeholders.append(Placeholder(missing, kind))
         if rule.is_metadata:
-            kind = PlaceholderKind.DIRECTORY
-            if missing == rule.path and rule.stands_as_socket:
-                kind = PlaceholderKind.SOCKET
-            elif missing == rule.path and rule.stands_as_file:
-                kind = PlaceholderKind.FILE
-            self.placeholders.append(Placeholder(missing, kind))
             self.mounts.append(Bind(missing, is_writable=False, reason=reason))
+        elif kind == PlaceholderKind.DIRECTORY:
+            self._cover(missing, DENIED_MODE, reason)
         else:
-            self.placeholders.append(Placeholder(missing, PlaceholderKind.FILE))
             self.mounts.append(UnreadableFile(missing, reason))
         self._occupied.add(missing)
         self.masks.append(missing)
         self._mounted.add(missing)
 
-    def _share(self, path: str, kind: PlaceholderKind) -> None:
+    def _share(self, path: str, kind: str) -> None:
         """Let the command create something in another command's mask, but not move the mask."""
         self.placeholders.append(Placeholder(path, kind))
         self._occupied.add(path)
@@ -245,3 +254,15 @@ class View:
     def _cover(self, path: str, mode: int, reason: str) -> None:
         self.mounts.append(EmptyDirectory(path, mode, reason))
         self._unsealed.append(path)
+
+
+def _placeholder_for(rule: Rule, missing: str) -> str:
+    """Return the kind of placeholder that keeps a path, or the first missing directory above it, from being
+    made."""
+    if not rule.is_metadata:
+        # git and agents fail at a file of such a name, and pass over a directory.
+        is_metadata_elsewhere = missing.rpartition("/")[2] in METADATA_NAMES
+        return PlaceholderKind.DIRECTORY if is_metadata_elsewhere else PlaceholderKind.FILE
+    if missing == rule.path and rule.stands_as_socket:
+        return PlaceholderKind.SOCKET
+    return PlaceholderKind.FILE if missing == rule.path and rule.stands_as_file else PlaceholderKind.DIRECTORY

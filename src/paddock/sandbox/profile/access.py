@@ -67,6 +67,8 @@ class Surroundings(Struct, frozen=True):
     """The directories that programs need to start, as far as they exist here; may be links."""
     private: tuple[str, ...] = ()
     """Denied under every profile: files that Paddock keeps there would open the sandbox."""
+    private_names: tuple[str, ...] = ()
+    """The names by which Paddock finds these. May be links, and lead through `..`."""
     own: tuple[str, ...] = ()
     """Read-only under every profile: what Paddock runs, imports or obeys outside of any sandbox."""
     own_links: tuple[str, ...] = ()
@@ -239,7 +241,10 @@ def _name(special: SpecialPath) -> str:
 
 def _patterns(text: str, surroundings: Surroundings) -> list[Pattern]:
     """Parse a pattern. A relative one applies below each project root. Raises InvalidProfile."""
-    Matcher([text])
     if text.startswith("/"):
-        return [parse_pattern(text)]
-    return [Pattern(root, text) for root in surroundings.project_roots]
+        patterns = [parse_pattern(text)]
+    else:
+        patterns = [Pattern(root, text) for root in surroundings.project_roots]
+    # A bad one is refused even where there is no root to search.
+    Matcher([pattern.rest for pattern in patterns] or [text])
+    return patterns

@@ -1,7 +1,8 @@
 """Matches the patterns of a profile against paths below a directory.
 
 `*` and `?` stand for characters of one name, `[…]` for one of a set, and a whole name `**` for any number of
-directories. Everything else stands for itself, even a `[` that is never closed. Pure.
+directories. Everything else stands for itself, even a `[` that is never closed. A pattern that matches
+nothing, whatever there is, would deny nothing, so it is refused. Pure.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ def parse_pattern(text: str) -> Pattern:
 class Matcher:
     """Tells whether any of several patterns matches a relative path. Raises InvalidProfile for a bad one.
 
-    A path has no empty names. Its names are matched against those of a pattern as characters are against a
-    `Wildcard`, within the same bound of time.
+    A path has no empty names and no `..`. Its names are matched against those of a pattern as characters are
+    against a `Wildcard`, within the same bound of time.
     """
 
     def __init__(self, rests: Iterable[str]) -> None:
@@ -109,7 +110,11 @@ class _PathPattern:
 
     def __init__(self, rest: str) -> None:
         names = _names(rest)
-        if names and names[-1] == ANY_DIRECTORIES:
+        if not names:
+            raise InvalidProfile(f"pattern {rest!r}", "names nothing to search for; deny the path itself")
+        if ".." in names:
+            raise InvalidProfile(f"pattern {rest!r}", "matches nothing; begin it with what `..` leads to")
+        if names[-1] == ANY_DIRECTORIES:
             # It matches what is in a directory, at any depth, but not the directory itself.
             names.append("*")
         groups: list[list[Wildcard]] = [[]]

@@ -7,8 +7,11 @@ does not know whether a path exists.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
-from typing import Final
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Final
 
 ROOT: Final = "/"
 DEV: Final = "/dev"

@@ -23,12 +23,12 @@ def names_file(text: str) -> bool:
     return text.lstrip().startswith("{") or "/" in path or path.endswith(PROFILE_ENDINGS)
 
 
-def read_profile(text: str) -> WrittenProfile:
+def read_profile(text: str, content: bytes | None = None) -> WrittenProfile:
     """Return the profile that `text` names. Raises InvalidProfile.
 
     `{…}` is JSON and `:name` is built in; everything else is a file, in TOML or JSON by its ending, and
-    `file#name` chooses one of several profiles in it. From then on no command that this process confines may
-    change the file.
+    `file#name` chooses one of several profiles in it. `content` is the file's, for whoever has read it
+    already: it may be a pipe. From then on no command that this process confines may change the file.
     """
     if text.startswith(":"):
         return WrittenProfile(built_in(text))
@@ -38,19 +38,19 @@ def read_profile(text: str) -> WrittenProfile:
     if text.lstrip().startswith("{"):
         return _from_json(text, "in JSON")
     path, _, name = text.partition("#")
-    content = _content(path)
+    written = _content(path, content)
     # Otherwise a command could write what the next one is granted.
     installation.obey(path)
     if path.endswith(".json"):
-        return _from_json(content, path)
+        return _from_json(written, path)
     try:
-        table = tomllib.loads(content)
+        table = tomllib.loads(written)
     except tomllib.TOMLDecodeError as error:
         raise InvalidProfile(path, f"is not valid TOML: {error}") from error
     try:
         return parse_table(table, path, os.path.expanduser("~"), name or None)
     except InvalidProfile as error:
-        _locate(error, path, content)
+        _locate(error, path, written)
         raise
 
 
@@ -89,10 +89,11 @@ def _locate(error: InvalidProfile, path: str, content: str) -> None:
         error.place = path
 
 
-def _content(path: str) -> str:
+def _content(path: str, content: bytes | None) -> str:
     try:
-        with open(path, "rb") as file:
-            content = file.read(SIZE_LIMIT_BYTES + 1)
+        if content is None:
+            with open(path, "rb") as file:
+                content = file.read(SIZE_LIMIT_BYTES + 1)
         if len(content) > SIZE_LIMIT_BYTES:
             raise InvalidProfile(path, f"is larger than {SIZE_LIMIT_BYTES} bytes")
         return content.decode()

@@ -103,8 +103,8 @@ def test_what_is_protected_and_what_leads_to_it_can_not_be_moved() -> None:
 
 
 def test_no_rule_explains_why_a_writable_grant_can_not_be_moved() -> None:
-    granted = policy((ROOT, "read"), ({"type": "path", "path": "/w/sub"}, "write"))
-    assert granted.fixed("/w/sub") is None
+    granted = policy((ROOT, "read"), ({"type": "path", "path": "/w/a.pem"}, "write"), matches=())
+    assert granted.fixed("/w/a.pem") is None
 
 
 def test_what_only_a_pattern_could_name_can_not_be_granted() -> None:
@@ -159,6 +159,10 @@ def test_a_call_is_refused_for_sure_only_if_its_arguments_do_not_matter() -> Non
         ("/w/.git/index.lock", "/w/.git", "/w/.git"),
         # Another repository may need grants of its own.
         ("/other/.git/index", None, None),
+        # These stay closed in a directory that is granted.
+        ("/other/.codex", None, None),
+        ("/other/HEAD", "/other/HEAD", None),
+        ("/other/refs/x", "/other/refs/x", "/other/refs"),
         # What the profile denies on purpose, what no profile grants, where programs of Paddock are.
         ("/w/sub/secret/x", None, None),
         ("/proc/sys/vm/x", None, None),

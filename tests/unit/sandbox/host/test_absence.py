@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from paddock.errors import ProfileRefused
-from paddock.sandbox.host import facts, glob_scan, hard_link, kernel_file, tree_search
+from paddock.sandbox.host import facts, glob_scan, hard_link, kernel_file, question, tree_search
 from paddock.sandbox.host.facts import FileFacts
 from paddock.sandbox.host.hard_link import file_id, files_with_several_names
 from paddock.sandbox.host.look import Kind
@@ -64,9 +64,10 @@ def fail_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_args: object, **_more: object) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    for module in (facts, glob_scan, hard_link, kernel_file, tree_search):
+    for module in (question, facts, glob_scan, hard_link, kernel_file, tree_search):
         for name in ("open", "scandir", "listdir", "stat", "lstat"):
             monkeypatch.setattr(module.os, name, fail)
+    monkeypatch.setattr(question, "status_at", lambda _path: errno.EIO)
 
 
 @pytest.mark.usefixtures("damaged")
@@ -74,7 +75,7 @@ def test_damaged_disk_has_no_missing_files() -> None:
     questions: list[Callable[[], object]] = [
         lambda: FileFacts().at("/x"),
         lambda: FileFacts().gitlinks("/x"),
-        lambda: facts._holds_nothing("/x"),
+        lambda: question.holds_nothing("/x"),
         lambda: glob_scan._may_exist("/x", "/y"),
         lambda: files_with_several_names(["/x"], frozenset()),
         lambda: file_id("/x"),

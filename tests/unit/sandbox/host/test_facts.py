@@ -250,7 +250,7 @@ def test_socket_that_another_command_holds_is_missing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [PlaceholderKind.FILE, PlaceholderKind.DIRECTORY])
 def test_placeholder_of_another_command_is_missing_and_known_for_what_it_is(
-    kind: PlaceholderKind, tmp_path: Path
+    kind: str, tmp_path: Path
 ) -> None:
     place = tmp_path / "place"
     place.mkdir() if kind is PlaceholderKind.DIRECTORY else place.touch()

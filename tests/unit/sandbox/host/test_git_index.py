@@ -81,6 +81,41 @@ def test_submodules_are_found_in_an_index_of_two_files(tmp_path: Path) -> None:
 
 
 @needs_git
+@pytest.mark.parametrize("version", [2, 4])
+def test_other_commit_of_a_submodule_in_a_shared_index_changes_nothing(version: int, tmp_path: Path) -> None:
+    """Its entry has no name then, and replaces the one in the shared file."""
+    _repository(tmp_path, version=version)
+    names = {f"sub{number:03}" for number in range(0, 200, 3)}
+    for name in sorted(names):
+        _add_submodule(tmp_path, name)
+    _git(tmp_path, "config", "splitIndex.maxPercentChange", "100")
+    _git(tmp_path, "update-index", "--split-index")
+    (tmp_path / "libs-and-more").write_text("more")
+    _git(tmp_path, "add", "libs-and-more")
+    for name in ("sub003", "sub009", "sub198"):
+        _add_submodule(tmp_path, name, COMMIT[::-1])
+    _git(tmp_path, "rm", "--cached", "sub006")
+    assert set(FileFacts().gitlinks(str(tmp_path / ".git"))) == names
+    (index,) = (tmp_path / ".git").glob("index")
+    assert len(read_index(index.read_bytes()).replaced) == 3
+
+
+@needs_git
+def test_submodule_in_place_of_a_file_of_a_shared_index_is_refused(tmp_path: Path) -> None:
+    """Only the shared file has its name, which nobody looks for there."""
+    _repository(tmp_path)
+    for name in ("first", "last"):
+        _add_submodule(tmp_path, name)
+    _git(tmp_path, "config", "splitIndex.maxPercentChange", "100")
+    _git(tmp_path, "update-index", "--split-index")
+    _add_submodule(tmp_path, "libs-and-more")
+    with pytest.raises(ProfileRefused, match="in place of files"):
+        FileFacts().gitlinks(str(tmp_path / ".git"))
+    _git(tmp_path, "update-index", "--no-split-index")
+    assert set(FileFacts().gitlinks(str(tmp_path / ".git"))) == {"first", "last", "libs-and-more"}
+
+
+@needs_git
 @pytest.mark.parametrize("names", [["lib8"], ["a", "b", "zz/b"], ["lib"], ["one/rather/long/name"]])
 def test_longer_hashes_are_never_taken_for_shorter_ones(names: list[str], tmp_path: Path) -> None:
     _git(tmp_path, "init", "-q", "--object-format=sha256", ".")
@@ -109,6 +144,18 @@ def test_submodules_are_found_beyond_the_first_part_that_is_searched(tmp_path: P
     _add_submodule(tmp_path, "z-last")
     assert (tmp_path / ".git" / "index").stat().st_size > INDEX_PART_BYTES
     assert FileFacts().gitlinks(str(tmp_path / ".git")) == ("z-last",)
+
+
+@needs_git
+@pytest.mark.parametrize("version", [2, 4])
+def test_directories_of_a_sparse_index_are_found(version: int, tmp_path: Path) -> None:
+    _repository(tmp_path, version=version)
+    identity = ("-c", "user.name=n", "-c", "user.email=n@example.org")
+    _git(tmp_path, *identity, "commit", "-qm", "one")
+    assert FileFacts().sparse_directories(str(tmp_path / ".git")) == ()
+    _git(tmp_path, "sparse-checkout", "set", "--cone", "--sparse-index", "z/x")
+    assert FileFacts().sparse_directories(str(tmp_path / ".git")) == ("z/y",)
+    assert FileFacts().gitlinks(str(tmp_path / ".git")) == ()
 
 
 def test_what_is_no_index_has_none() -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from paddock import own_program
 from paddock.errors import ProfileRefused
 from paddock.model.profile import Access
-from paddock.sandbox.host import hard_link, ripgrep, tree_search
+from paddock.sandbox.host import glob_scan, hard_link, ripgrep, tree_search
 from paddock.sandbox.host.glob_scan import MATCH_LIMIT, Scanner
 from paddock.sandbox.host.tree_memory import TreeMemory
 from paddock.sandbox.profile.access import Grants, Rule
@@ -109,6 +109,13 @@ def test_link_that_would_deny_everything_is_refused_by_its_name(tmp_path: Path, 
     (tmp_path / "x.env").symlink_to(target)
     with pytest.raises(ProfileRefused, match=r"x\.env.*remove the link"):
         _matches(Scanner(), tmp_path, "*.env")
+
+
+def test_processes_of_the_host_are_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command sees others, and the kernel lets nobody but root look at all of them."""
+    _make(tmp_path, "a.env", "proc/1/b.env")
+    monkeypatch.setattr(glob_scan, "PROC", str(tmp_path / "proc"))
+    assert _matches(Scanner(), tmp_path, "**/*.env") == {"a.env"}
 
 
 def test_search_ends_at_its_depth(tmp_path: Path) -> None:

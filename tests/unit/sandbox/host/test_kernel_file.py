@@ -75,6 +75,6 @@ def test_only_the_file_systems_on_the_list_are_shown_in_sys() -> None:
 
 
 def test_nothing_is_closed_that_may_be_seen() -> None:
-    closed = {file.path for file in closed_files()}
+    closed = {path for path, _ in closed_files()}
     assert not closed & {f"/proc/{name}" for name in VISIBLE}
     assert "/proc/keys" in closed or not os.path.exists("/proc/keys")

@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from paddock.sandbox.host.tree_memory import PART_DIRECTORIES, TREE_LIMIT, Directory, Tree, TreeMemory
+from paddock.sandbox.host.tree_memory import (
+    EARLY_SAVES,
+    PART_DIRECTORIES,
+    SAVE_INTERVAL_S,
+    TREE_LIMIT,
+    Directory,
+    Tree,
+    TreeMemory,
+)
 
 LARGE: Tree = {
     f"d{number}": Directory(number, number, True, ("a", "b"), (f"hit {number}",))
@@ -46,6 +54,27 @@ def test_names_that_can_not_be_encoded_leave_no_file_behind(file: Path) -> None:
     memory.save()
     assert list(file.parent.iterdir()) == []
     assert memory.recall("odd") == {"\udcff": SMALL[""]}
+
+
+def test_a_process_that_searches_often_seldom_writes_the_file(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: now_s[0])
+    memory = TreeMemory(file)
+
+    def saved(inode: int) -> bool:
+        memory.remember("key", {"": Directory(inode, 2, False, (), ())})
+        memory.save()
+        return TreeMemory(file).recall("key") == memory.recall("key")
+
+    assert all(saved(number) for number in range(EARLY_SAVES))
+    assert not saved(100)
+    now_s[0] += SAVE_INTERVAL_S
+    # What was new then is not forgotten.
+    memory.save()
+    assert TreeMemory(file).recall("key") == memory.recall("key")
+    assert not saved(101)
 
 
 def test_oldest_trees_are_forgotten_first(file: Path) -> None:

@@ -73,10 +73,25 @@ def test_git_of_another_directory_that_the_profile_names_can_not_be_made() -> No
     assert _protected({"/o/": "", **REPOSITORY}, other, temporary=("/o",)) == {"/w/.git"}
 
 
+def test_empty_git_directory_in_a_temporary_directory_is_nobodys() -> None:
+    temporary = Rule("/t", Access.WRITE, "tmp")
+    for files, is_protected in (({"/t/.git/": ""}, False), ({"/t/.git/config": ""}, True)):
+        protected = _protected({"/t/": "", **files, **REPOSITORY}, temporary, temporary=("/t",))
+        assert ("/t/.git" in protected) is is_protected
+    assert "/t/.git" in _protected({"/t/.git/": ""}, temporary, temporary=("/t",), roots=("/t",))
+
+
 def test_directory_in_a_project_is_a_part_of_it_even_if_it_is_named() -> None:
     inner = Rule("/w/a/build", Access.WRITE, "/w/a/build")
     for outer in ((), (Rule("/w/a", Access.DENY, "/w/a"),)):
         assert _protected({"/w/a/build/": "", **REPOSITORY}, inner, *outer) == {"/w/.git"}
+
+
+def test_git_of_a_named_directory_below_a_root_that_can_not_be_written_can_not_be_made() -> None:
+    other = Rule("/w/o", Access.WRITE, "/w/o")
+    look = ImaginedFiles({"/w/o/": ""})
+    rules = Protection(AccessTable([other]), look, ("/w",)).rules()
+    assert {rule.path for rule in rules} == {"/w/o/.git", "/w/o/HEAD"}
 
 
 def test_link_in_another_directory_that_the_profile_names_is_refused() -> None:
@@ -294,3 +309,27 @@ def test_what_only_claims_to_be_a_shared_repository_closes_nothing(named: str) -
     found = _protected({**files, "/g/a/.hg/requires": ""}, Rule("/g", Access.WRITE, "grant"))
     assert not {path for path in found if path.startswith("/g/") and path.rpartition("/")[0] != "/g"}
     assert named not in found
+
+
+@pytest.mark.parametrize("there", [{}, {"/w/src/lib/built": ""}])
+def test_directory_of_a_sparse_index_is_closed_whether_there_or_not(there: dict[str, str]) -> None:
+    files = {**REPOSITORY, "/w/.git/index": "src/lib/ sub", "/w/src/": "", **there}
+    assert _protected(files) == {"/w/.git", "/w/src/lib", "/w/sub/.git"}
+
+
+def test_file_in_place_of_a_directory_of_a_sparse_index_stays() -> None:
+    assert _protected({**REPOSITORY, "/w/.git/index": "src/lib/", "/w/src": ""}) == {"/w/.git", "/w/src"}
+
+
+def test_link_in_place_of_a_directory_of_a_sparse_index_is_refused() -> None:
+    files = {**REPOSITORY, "/w/.git/index": "src/lib/", "/w/src": "-> /e", "/e/lib/": ""}
+    with pytest.raises(ProfileRefused, match="may hold submodules but behind the symlink /w/src"):
+        _protected(files)
+
+
+def test_grant_in_a_directory_of_a_sparse_index_is_refused() -> None:
+    files = {**REPOSITORY, "/w/.git/index": "src/", "/w/src/x/": ""}
+    with pytest.raises(ProfileRefused, match=r"write access to /w/src/x would let .* is sparse"):
+        _protected(files, Rule("/w/src/x", Access.WRITE, "more"))
+    # Nothing can be made there.
+    assert _protected(files, Rule("/w/src", Access.DENY, "more")) == {"/w/.git"}

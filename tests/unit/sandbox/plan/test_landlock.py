@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from paddock.model.profile import Limits, NetworkMode
 from paddock.sandbox.enforce import init
+from paddock.sandbox.enforce.report import read_reports
 from paddock.sandbox.host.landlock_abi import COMPLETE_ABI, Port, Right, Scope, missing_from, rights_of
 from paddock.sandbox.plan import landlock
 from paddock.sandbox.plan.landlock import Reach, Ruleset
@@ -110,7 +111,7 @@ def test_the_init_is_told_its_descriptors_and_reads_the_rest_from_the_last() -> 
 
 
 def test_a_report_that_was_cut_short_is_not_one() -> None:
-    assert init.read_reports(b"\1\0\0\0\0\0") == []
+    assert read_reports(b"\1\0\0\0\0\0") == []
 
 
 def test_what_an_older_kernel_does_not_enforce_is_told() -> None:

@@ -104,7 +104,7 @@ def test_metadata_is_read_only_and_what_is_missing_of_it_is_held() -> None:
 
 
 def test_missing_metadata_is_held_under_project_roots_only() -> None:
-    plan = _plan(ROOT_READ, _entry("/tmp", Access.WRITE), files={"/tmp/": "", "/tmp/.git/": ""})
+    plan = _plan(ROOT_READ, _entry("/tmp", Access.WRITE), files={"/tmp/": "", "/tmp/.git/HEAD": ""})
     assert plan.placeholders == ()
     assert Bind("/tmp/.git", False, "read access, protected metadata") in plan.mounts
 
@@ -337,6 +337,31 @@ def test_what_paddock_keeps_is_hidden_under_every_profile() -> None:
     assert "000 /w/a" in _steps(_plan(ROOT_READ, ROOTS_WRITE, surroundings=surroundings))
 
 
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("/w/link/p", r"write access to /w would let .* by a link at /w/link"),
+        ("/w/a/../p", r"write access to /w would let .* by a link at /w/a"),
+        ("/tmp/link/p", "the link /tmp/link leads Paddock to its private files"),
+    ],
+)
+def test_way_to_what_paddock_keeps_is_nothing_that_a_command_can_choose(name: str, problem: str) -> None:
+    surroundings = Surroundings(project_roots=("/w",), private=("/home/p",), private_names=(name,))
+    files = {"/tmp/": "", "/home/p/": "", "/w/p/": ""} | dict.fromkeys(("/w/link", "/tmp/link"), "-> /home")
+    with pytest.raises(ProfileRefused, match=problem):
+        _plan(ROOT_READ, ROOTS_WRITE, files=files, surroundings=surroundings)
+    everything = _entry(RootPath(), Access.WRITE)
+    plan = _plan(everything, files=files, surroundings=surroundings)
+    assert "/home/p" in [mask.path for mask in plan.masks]
+
+
+def test_way_to_what_paddock_keeps_may_have_links_of_the_system() -> None:
+    name = "/bin/../run/p"
+    surroundings = Surroundings(project_roots=("/w",), private=("/usr/run/p",), private_names=(name,))
+    plan = _plan(ROOT_READ, ROOTS_WRITE, files={"/usr/run/p/": ""}, surroundings=surroundings)
+    assert "/usr/run/p" in [mask.path for mask in plan.masks]
+
+
 def _with_linked_root(*entries: AccessEntry, real: str = "/home/w") -> Plan:
     surroundings = Surroundings(project_roots=(real,), linked_roots=(("/tmp/l/w", real),))
     files = {"/tmp/": "", "/tmp/l": "-> /home", "/home/w/": ""}
@@ -392,6 +417,20 @@ def test_place_of_others_that_the_profile_opens_is_held_and_can_not_be_moved() -
     assert "/w/.codex" not in [mask.path for mask in plan.masks]
     alone = _plan(ROOT_READ, ROOTS_WRITE, opened)
     assert "/w/.codex" not in [place.path for place in alone.placeholders]
+
+
+def test_place_that_others_hold_for_another_reason_is_taken_as_it_is() -> None:
+    plan = _plan(ROOT_READ, ROOTS_WRITE, _entry("/w/x", Access.DENY), files={"/w/x": PLACE})
+    assert Placeholder("/w/x", PlaceholderKind.DIRECTORY) in plan.placeholders
+    assert "000 /w/x" in _steps(plan)
+    alone = _plan(ROOT_READ, ROOTS_WRITE, _entry("/w/x", Access.DENY))
+    assert Placeholder("/w/x", PlaceholderKind.FILE) in alone.placeholders
+    assert "no /w/x" in _steps(alone)
+
+
+def test_denied_metadata_that_is_missing_is_held_as_what_other_commands_need_there() -> None:
+    plan = _plan(ROOT_READ, ROOTS_WRITE, _entry("/w/.codex", Access.DENY))
+    assert Placeholder("/w/.codex", PlaceholderKind.DIRECTORY) in plan.placeholders
 
 
 def test_bubblewrap_is_told_in_the_order_of_the_plan() -> None:

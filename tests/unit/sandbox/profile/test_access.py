@@ -9,6 +9,7 @@ from paddock.model.profile import (
     Access,
     AccessEntry,
     ExactPath,
+    GlobPath,
     NamedPath,
     ProjectRoots,
     SlashTmp,
@@ -84,3 +85,11 @@ def test_denial_of_an_unknown_place_is_an_error_and_a_grant_means_nothing() -> N
     assert resolve([AccessEntry(path=place, access=Access.WRITE)], surroundings).rules == ()
     with pytest.raises(InvalidProfile, match="future"):
         resolve([AccessEntry(path=place, access=Access.DENY)], surroundings)
+
+
+@pytest.mark.parametrize("roots", [("/r",), ()])
+@pytest.mark.parametrize("pattern", ["../sibling/*.env", "/r/a*/../secret", "/r/secret/"])
+def test_denial_that_would_deny_nothing_is_an_error(pattern: str, roots: tuple[str, ...]) -> None:
+    entry = AccessEntry(path=GlobPath(pattern=pattern), access=Access.DENY)
+    with pytest.raises(InvalidProfile, match=r"names nothing|matches nothing"):
+        resolve([entry], Surroundings(project_roots=roots))

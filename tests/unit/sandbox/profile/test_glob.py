@@ -86,11 +86,16 @@ PIECES = st.sampled_from(
     ]
 )
 NAMES = st.one_of(st.just("**"), st.lists(PIECES, min_size=1, max_size=5).map("".join))
+RESTS = (
+    st.lists(NAMES, min_size=1, max_size=4)
+    .filter(lambda names: ".." not in names and set(names) != {"."})
+    .map("/".join)
+)
 PATHS = st.lists(st.text("abc.-]\né", min_size=1, max_size=5), min_size=1, max_size=5).map("/".join)
 
 
 @settings(max_examples=300)
-@given(st.lists(NAMES, min_size=1, max_size=4).map("/".join), PATHS)
+@given(RESTS, PATHS)
 def test_pattern_means_what_a_regular_expression_would_say(rest: str, path: str) -> None:
     assert Matcher([rest]).matches(path) == (expression_of(rest).fullmatch(path) is not None)
 
@@ -135,6 +140,12 @@ def test_every_text_is_a_pattern_or_is_refused(pattern: str) -> None:
 @pytest.mark.parametrize("pattern", ["**/[z-a]", "[!b-a]", "[--+]"])
 def test_range_that_runs_backwards_is_refused(pattern: str) -> None:
     with pytest.raises(InvalidProfile, match="runs backwards"):
+        Matcher([pattern])
+
+
+@pytest.mark.parametrize("pattern", ["", "/", ".", "./", "../x", "**/../x", "a*/..", "x/../../y*"])
+def test_pattern_that_would_match_nothing_is_refused(pattern: str) -> None:
+    with pytest.raises(InvalidProfile, match=r"names nothing|matches nothing"):
         Matcher([pattern])
 
 

@@ -1,0 +1,109 @@
+"""A host with projects where names in another case are the same, though not for the kernel.
+
+    unshare --mount --propagation private python -m tests.sandbox.case_ignoring_host HOW USER DIRECTORY
+
+In the directory, `shared` is a file system of FUSE, in a namespace of mounts. A command of the user's is
+`confined` or `plain`, and tries each thing in three projects. The output is JSON: what the command in each
+could do, or why it did not run. It takes root.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.sandbox.case_ignoring_files import serve
+from tests.sandbox.identity import PYTHON, drop_to
+from tests.sandbox.launcher import Launcher
+
+ATTEMPTS = """
+import json, os
+
+def keep(path, text):
+    if os.path.exists(path):
+        os.chmod(path, 0o644)
+    open(path, "a").write(text)
+
+attempts = {
+    "read a denied file": lambda: open(".ENV").read(),
+    "read a denied directory": lambda: open("PRIVATE/secret").read(),
+    "configure git": lambda: keep(".GIT/config", "[core]"),
+    "become a repository": lambda: keep("head", "ref: refs/heads/main"),
+    "write a file": lambda: keep("ordinary", "text"),
+}
+done = []
+for name, attempt in attempts.items():
+    try:
+        attempt()
+    except OSError:
+        continue
+    done.append(name)
+print(json.dumps(done))
+"""
+
+
+def main(how: str, user: int, directory: Path) -> None:
+    """Make the host, and have commands try."""
+    shared, home = directory / "shared", directory / "home"
+    for path in (shared, home, directory / "content"):
+        path.mkdir()
+    home.chmod(0o1777)
+    server = serve(directory / "content", shared)
+    try:
+        told = {}
+        for name in ("repository", "secretive", "plain"):
+            project = shared / name
+            _fill(project, name)
+            for path in (project, *project.rglob("*")):
+                os.chown(path, user, user)
+            told[name] = _tried(how, user, home, project)
+    finally:
+        os.kill(server, signal.SIGKILL)
+        os.waitpid(server, 0)
+    print(json.dumps(told))
+
+
+def _fill(project: Path, name: str) -> None:
+    project.mkdir()
+    if name == "repository":
+        for directory in ("objects", "refs"):
+            (project / ".git" / directory).mkdir(parents=True)
+        (project / ".git" / "HEAD").write_text("ref: refs/heads/main")
+        (project / ".git" / "config").write_text("")
+    if name == "secretive":
+        (project / ".env").write_text("secret")
+        (project / "private").mkdir()
+        (project / "private" / "secret").write_text("secret")
+
+
+def _tried(how: str, user: int, home: Path, project: Path) -> Any:
+    words = [PYTHON, "-c", ATTEMPTS]
+    if how == "plain":
+        plain = subprocess.run(words, cwd=project, capture_output=True, check=True, **drop_to(user))
+        return json.loads(plain.stdout)
+    with Launcher(user, home) as launcher:
+        profile = _profile(project) if project.name == "secretive" else ":workspace"
+        outcome = launcher.run(["sandbox", "--profile", profile, "--", *words], cwd=project)
+    return json.loads(outcome.stdout) if outcome.stdout else outcome.stderr
+
+
+def _profile(project: Path) -> str:
+    entries = [
+        {"path": {"type": "special", "value": {"kind": "root"}}, "access": "read"},
+        {"path": {"type": "special", "value": {"kind": "project_roots"}}, "access": "write"},
+        *(
+            {"path": {"type": "path", "path": str(project / name)}, "access": "deny"}
+            for name in (".env", "private")
+        ),
+    ]
+    files = {"type": "restricted", "entries": entries}
+    return json.dumps({"type": "managed", "network": "restricted", "file_system": files})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))

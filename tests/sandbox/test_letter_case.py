@@ -1,0 +1,34 @@
+"""A command can't get around a mask by a name in another case, even if its file system ignores case."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.sandbox.identity import each_user
+from tests.sandbox.mounting_host import told_by
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who mounts for the host"),
+    pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="needs FUSE"),
+    each_user,
+]
+
+
+def test_command_runs_only_where_no_other_case_leads_around_a_mask(user: int, new_directory: Path) -> None:
+    told = told_by("case_ignoring_host", "confined", user, new_directory)
+    assert "/.env can be reached as " in told["secretive"]
+    assert "/HEAD can be reached as " in told["plain"]
+    # The kernel has one name for a directory, and with a sound `.git` git looks for nothing beside it.
+    assert told["repository"] == ["become a repository", "write a file"]
+
+
+def test_another_case_leads_to_everything_outside(user: int, new_directory: Path) -> None:
+    told = told_by("case_ignoring_host", "plain", user, new_directory)
+    assert told == {
+        "repository": ["configure git", "become a repository", "write a file"],
+        "secretive": ["read a denied file", "read a denied directory", "become a repository", "write a file"],
+        "plain": ["become a repository", "write a file"],
+    }

@@ -1,7 +1,8 @@
 """Connects the HTTP library to hosts, after somebody else has looked up their names.
 
 The library would use the threads of the event loop for names. They are few, and all clients share them, so
-the slow names of one client would hold up the requests of all others. Nothing here looks up a name.
+the slow names of one client would hold up the requests of all others. Nothing here looks up a name. What a
+host sends reaches the library by a `GatedStream`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from typing import Any, Final
 import httpcore
 import httpx
 
+from paddock.fetch.gated_stream import GatedStream
+from paddock.fetch.turn import Turn
+
 Resolve = Callable[[str, int], Awaitable[Sequence[IPv4Address | IPv6Address]]]
 """Returns the addresses of a name, the best first. Raises OSError."""
 
@@ -27,10 +31,11 @@ STAGGER_S: Final = 0.25
 
 
 class Dialer(httpcore.AsyncNetworkBackend):
-    """The network of an `httpx.AsyncClient`. `install` it."""
+    """The network of an `httpx.AsyncClient`. `install` it. Reading waits for its `turn`."""
 
-    def __init__(self, resolve: Resolve) -> None:
+    def __init__(self, resolve: Resolve, turn: Turn) -> None:
         self._resolve = resolve
+        self._turn = turn
         self._network = httpcore.AnyIOBackend()
 
     def install(self, client: httpx.AsyncClient) -> None:
@@ -53,7 +58,8 @@ class Dialer(httpcore.AsyncNetworkBackend):
         """Connect to a host. Raises ConnectTimeout or ConnectError of the library."""
 
         async def connect(address: str) -> httpcore.AsyncNetworkStream:
-            return await self._network.connect_tcp(address, port, None, local_address, socket_options)
+            stream = await self._network.connect_tcp(address, port, None, local_address, socket_options)
+            return GatedStream(stream, self._turn)
 
         try:
             async with asyncio.timeout(timeout):

@@ -20,6 +20,7 @@ import httpx
 from paddock.errors import FetchFailed, InvalidParams
 from paddock.fetch.dialer import Dialer, Resolve
 from paddock.fetch.request import FetchRequest
+from paddock.fetch.turn import Turn
 
 MAX_REDIRECTS: Final = 10
 """As many as the reference follows."""
@@ -80,11 +81,11 @@ class Exchange:
 class Fetcher:
     """Makes requests, and keeps connections alive between them. `aclose` drops those that are left.
 
-    `resolve` looks up the names of hosts.
+    `resolve` looks up the names of hosts. What they send is read in turns.
     """
 
-    def __init__(self, resolve: Resolve) -> None:
-        self._dialer = Dialer(resolve)
+    def __init__(self, resolve: Resolve, turn: Turn) -> None:
+        self._dialer = Dialer(resolve, turn)
         self._client: httpx.AsyncClient | None = None
         self._making = asyncio.Lock()
 
@@ -205,7 +206,8 @@ def _reason(error: Exception) -> str:
         return "timed out"
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, OSError) and cause.errno:
+        # The numbers of TLS have another meaning.
+        if isinstance(cause, OSError) and cause.errno and not isinstance(cause, ssl.SSLError):
             # Errors of name resolution are negative, and have a text of their own.
             return os.strerror(cause.errno) if cause.errno > 0 else str(cause.strerror)
         cause = cause.__cause__ or cause.__context__

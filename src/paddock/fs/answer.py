@@ -57,6 +57,8 @@ class CanonicalPath(Answer, frozen=True, kw_only=True):
     """Whether it is on a mount that can't be written; None if nobody asked."""
     way: list[bytes] | None = None
     """See `fs.way`; None if nobody asked."""
+    has_other_names: bool | None = None
+    """Whether a file is there that this user may change by another name; None if nobody asked for the way."""
 
 
 class WalkedDirectory(Struct, frozen=True, kw_only=True, array_like=True):

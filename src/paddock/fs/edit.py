@@ -7,12 +7,13 @@ version replaces the old one as a whole.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from paddock.errors import InvalidRequest
 from paddock.fs.answer import Edited
 from paddock.fs.content import open_to_read, read_fully, write_all
-from paddock.fs.diff import unified_diff
+from paddock.fs.diff import PIECE_BYTES, unified_diff
 from paddock.fs.failure import map_os_error
 from paddock.fs.operation import Edit, TextEdit
 from paddock.fs.replacement import Replacement
@@ -32,8 +33,7 @@ def edit(operation: Edit) -> Edited:
         finally:
             os.close(descriptor)
         _refuse_large(path, len(old), operation.max_bytes)
-        new = apply(old, operation.edits)
-        _refuse_large(path, len(new), operation.max_bytes)
+        new = apply(old, operation.edits, operation.max_bytes)
         if new != old:
             _replace(path, new, status)
     except OSError as error:
@@ -41,34 +41,64 @@ def edit(operation: Edit) -> Edited:
     return Edited(diff=unified_diff(path.decode("utf-8", "replace"), old, new))
 
 
-def apply(data: bytes, edits: Sequence[TextEdit]) -> bytes:
-    """Make the edits one after the other. Raises InvalidRequest that names the first that does not match."""
+def apply(data: bytes, edits: Sequence[TextEdit], max_bytes: int) -> bytes:
+    """Make the edits one after the other. Raises InvalidRequest that names the first that does not match, or
+    after which the text is too large.
+
+    There may be millions of occurrences: none is remembered, and the result is not made if it is too large.
+    """
     for number, wanted in enumerate(edits, 1):
-        enough = wanted.count + SURPLUS_COUNTED
-        found = _occurrences(data, wanted.old, at_most=enough)
-        if found != wanted.count:
-            occurs = f"at least {_times(found)}" if found == enough else _times(found)
+        _check_occurrences(data, wanted, number)
+        size_bytes = len(data) + wanted.count * (len(wanted.new) - len(wanted.old))
+        if size_bytes > max_bytes:
             raise InvalidRequest(
-                f"edit {number}: its old text occurs {occurs} and must occur {_times(wanted.count)}; "
-                f"nothing was changed{_hint(data, wanted, found)}"
+                f"edit {number}: the file would become too large to edit: limit is {max_bytes} bytes"
             )
-        if data.count(wanted.old) != found:
-            raise InvalidRequest(
-                f"edit {number}: the occurrences of its old text overlap; nothing was changed; "
-                "give more of the text around them"
-            )
-        data = data.replace(wanted.old, wanted.new)
+        data = _replaced(data, wanted)
     return data
 
 
-def _occurrences(data: bytes, text: bytes, *, at_most: int) -> int:
-    """Count the occurrences of a text, overlaps included: the caller could mean any of them."""
-    count = 0
-    position = data.find(text)
-    while position >= 0 and count < at_most:
-        count += 1
-        position = data.find(text, position + 1)
-    return count
+def _check_occurrences(data: bytes, wanted: TextEdit, number: int) -> None:
+    enough = wanted.count + SURPLUS_COUNTED
+    found, free_from, overlaps = 0, 0, False
+    for position in islice(_occurrences(data, wanted.old), enough):
+        found += 1
+        overlaps = overlaps or position < free_from
+        free_from = position + len(wanted.old)
+    if found != wanted.count:
+        occurs = f"at least {_times(enough)}" if found == enough else _times(found)
+        raise InvalidRequest(
+            f"edit {number}: its old text occurs {occurs} and must occur {_times(wanted.count)}; "
+            f"nothing was changed{_hint(data, wanted, found)}"
+        )
+    if overlaps:
+        raise InvalidRequest(
+            f"edit {number}: the occurrences of its old text overlap; nothing was changed; "
+            "give more of the text around them"
+        )
+
+
+def _replaced(data: bytes, wanted: TextEdit) -> bytes:
+    made, kept_from = bytearray(), 0
+    for position in _occurrences(data, wanted.old):
+        made += memoryview(data)[kept_from:position]
+        made += wanted.new
+        kept_from = position + len(wanted.old)
+    made += memoryview(data)[kept_from:]
+    return bytes(made)
+
+
+def _occurrences(data: bytes, text: bytes) -> Iterator[int]:
+    """Yield where a text occurs, overlaps included: the caller could mean any of them."""
+    # The interpreter serves no other thread during a search. A long text is searched for in long pieces,
+    # because each search looks at all of it first.
+    piece_bytes = max(PIECE_BYTES, len(text))
+    for start in range(0, len(data), piece_bytes):
+        end = start + piece_bytes + len(text) - 1
+        position = data.find(text, start, end)
+        while position >= 0:
+            yield position
+            position = data.find(text, position + 1, end)
 
 
 def _hint(data: bytes, wanted: TextEdit, found: int) -> str:

@@ -54,14 +54,15 @@ class Lane:
         self._timer: asyncio.TimerHandle | None = None
         self._all_ended = asyncio.Event()
         self._all_ended.set()
+        self._is_closed = False
 
     def submit(self, job: Callable[[], T]) -> asyncio.Future[T]:
         """Queue a job. Cancelling the future prevents it only if it has not begun.
 
-        The future raises OperationFailed if there is no thread and none can be started.
+        The future raises OperationFailed if there is no thread and none can be started, or after `aclose`.
         """
         future: asyncio.Future[T] = self._loop.create_future()
-        if not self._threads and not self._add_thread():
+        if self._is_closed or (not self._threads and not self._add_thread()):
             future.set_exception(no_thread())
             return future
         self._unfinished += 1
@@ -71,8 +72,9 @@ class Lane:
         return future
 
     def submit_surely(self, job: Callable[[], T]) -> asyncio.Future[T]:
-        """Queue a short job that must be done; do it here and now if no thread can be started."""
-        if self._threads or self._add_thread():
+        """Queue a short job that must be done; do it here and now if no thread can be started, or after
+        `aclose`."""
+        if not self._is_closed and (self._threads or self._add_thread()):
             return self.submit(job)
         future: asyncio.Future[T] = self._loop.create_future()
         try:
@@ -98,8 +100,8 @@ class Lane:
 
     async def aclose(self) -> None:
         """Finish what was submitted and end the threads. Bounded."""
-        for _ in range(self._threads):
-            self._jobs.put(None)
+        self._is_closed = True
+        self._jobs.put(None)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await self._all_ended.wait()
@@ -127,7 +129,8 @@ class Lane:
         if not self._unfinished:
             return
         stands_still = self._finished == self._finished_at_last_look
-        if stands_still and not self._jobs.empty() and self._threads < self._max_threads:
+        # Of a closed lane the queue always holds the word for the next thread to end.
+        if stands_still and self._jobs.qsize() > self._is_closed and self._threads < self._max_threads:
             self._add_thread()
         self._finished_at_last_look = self._finished
         self._timer = self._loop.call_later(PATIENCE_S, self._look_after)
@@ -174,6 +177,8 @@ class Lane:
                 self._is_waking = True
                 self._tell(self._deliver)
             del job, work, future, result, error
+        # For the next thread: some of them may have been started since the lane was closed.
+        self._jobs.put(None)
         self._tell(self._thread_ended)
 
     def _tell(self, callback: Callable[[], None]) -> None:

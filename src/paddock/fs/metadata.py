@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
-from stat import S_IMODE, S_ISDIR, S_ISLNK, S_ISREG
+from stat import S_IMODE, S_ISDIR, S_ISLNK, S_ISREG, S_IWGRP, S_IWOTH
 
 from paddock.errors import InvalidRequest
 from paddock.fs import syscall
@@ -85,7 +85,7 @@ def canonicalize(operation: Canonicalize) -> CanonicalPath:
     try:
         if operation.tells_way:
             way = way_of(operation.path, _link_at)
-            return CanonicalPath(path=way[-1], way=way)
+            return CanonicalPath(path=way[-1], way=way, has_other_names=_has_other_names(way[-1]))
         path = os.path.realpath(operation.path, strict=True)
         if not operation.tells_read_only:
             return CanonicalPath(path=path)
@@ -105,3 +105,13 @@ def _link_at(path: bytes) -> bytes | None:
         if error.errno in _NO_LINK:
             return None
         raise
+
+
+def _has_other_names(path: bytes) -> bool:
+    """Return whether a file has hard links by which this user may change it, perhaps after its mode."""
+    try:
+        status = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    is_open = bool(status.st_mode & (S_IWGRP | S_IWOTH)) or os.geteuid() in (0, status.st_uid)
+    return S_ISREG(status.st_mode) and status.st_nlink > 1 and is_open

@@ -7,6 +7,7 @@ or a directory above it, by a link. A descriptor always names the same directory
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from collections.abc import Callable
 from errno import EACCES
@@ -94,6 +95,32 @@ class KeptDirectory:
 def require_readable(read_filter: ReadFilter | None, path: bytes) -> None:
     """Raise PermissionError for a path that may not be seen. Without `read_filter` all may."""
     if read_filter is not None and not read_filter(path):
+        raise PermissionError(EACCES, os.strerror(EACCES))
+
+
+def require_open(held: HeldDirectory) -> None:
+    """Raise PermissionError for a directory that only root's capabilities open: no command in a sandbox has
+    any, and no file worker."""
+    if os.geteuid() == 0:
+        _require_mode(os.fstat(held.file), stat.S_IROTH | stat.S_IXOTH)
+
+
+def require_way(path: bytes) -> None:
+    """Raise OSError for a path, without links, that leads through a directory that only these search."""
+    if os.geteuid() != 0:
+        return
+    while len(path) > 1:
+        path = os.path.dirname(path)
+        _require_mode(os.stat(path, follow_symlinks=False), stat.S_IXOTH)
+
+
+def _require_mode(status: os.stat_result, needed: int) -> None:
+    """Raise PermissionError unless a mode grants root, without capabilities, what these bits grant others."""
+    if status.st_uid == 0:
+        needed <<= 6
+    elif status.st_gid in (os.getegid(), *os.getgroups()):
+        needed <<= 3
+    if status.st_mode & needed != needed:
         raise PermissionError(EACCES, os.strerror(EACCES))
 
 

@@ -10,7 +10,10 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
-from typing import Final
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
 
 SET_ID: Final = stat.S_ISUID | stat.S_ISGID
 

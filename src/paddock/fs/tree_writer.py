@@ -16,6 +16,7 @@ from typing import IO
 
 from paddock.errors import InvalidRequest, OperationFailed, PaddockError
 from paddock.fs import resolve, unfinished_tree
+from paddock.fs.archive_end import WholeEntry, finish_archive
 from paddock.fs.failure import no_thread
 from paddock.fs.tree_reader import END, MODE_BITS, PIECE_BYTES
 
@@ -169,12 +170,16 @@ class TreeWriter:
             source = _Source(stream)
             try:
                 with tarfile.open(
-                    fileobj=source, mode="r|", bufsize=PIECE_BYTES, encoding="utf-8", errors="surrogateescape"
+                    fileobj=source,
+                    mode="r|",
+                    bufsize=PIECE_BYTES,
+                    tarinfo=WholeEntry,
+                    encoding="utf-8",
+                    errors="surrogateescape",
                 ) as archive:
                     while (entry := source.next_of(archive)) is not None:
                         self._unpack_entry(archive, entry)
-                while stream.read(PIECE_BYTES):
-                    pass
+                    finish_archive(archive)
             except Exception as error:
                 self._problem = error
 

@@ -16,7 +16,14 @@ from typing import NamedTuple
 import msgspec
 
 from paddock.fs.changes import MAX_PATHS
-from paddock.fs.read_filter import HeldDirectory, KeptDirectory, ReadFilter, below, require_readable
+from paddock.fs.read_filter import (
+    HeldDirectory,
+    KeptDirectory,
+    ReadFilter,
+    below,
+    require_open,
+    require_readable,
+)
 from paddock.fs.resolve import open_directory
 from paddock.fs.watch_set import Subscription
 from paddock.inotify import Inotify
@@ -171,8 +178,9 @@ class TreeLook:
             with HeldDirectory(open_directory(real)) as held:
                 if not held.is_at(real) or (not directory.relative and _identity(held) != root.identity):
                     raise _error(errno.ENOENT)
-                if root.only is None:
+                if root.only is None and self._read_filter is not None:
                     require_readable(self._read_filter, real)
+                    require_open(held)
                 look.watch = self._inotify.add(held.path, follow=True)
                 if self._is_recursive and root.only is None:
                     # List it after adding it: the listing finds what is there now, and notices report what

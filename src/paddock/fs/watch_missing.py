@@ -15,7 +15,7 @@ from functools import partial
 from typing import NamedTuple
 
 from paddock.errors import RequestError
-from paddock.fs.read_filter import HeldDirectory, ReadFilter, require_readable
+from paddock.fs.read_filter import HeldDirectory, ReadFilter, require_open, require_readable, require_way
 from paddock.fs.resolve import open_directory
 from paddock.fs.watch_set import Subscription, WatchSet
 from paddock.inotify import RawNotice
@@ -193,7 +193,9 @@ class MissingWatch:
     def _held(self, directory: bytes) -> Iterator[HeldDirectory]:
         # A path with links may lead through hidden directories, and so reveal them.
         require_readable(self._read_filter, directory)
+        require_way(directory)
         with HeldDirectory(open_directory(directory)) as held:
+            require_open(held)
             if not held.is_at(directory):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             yield held

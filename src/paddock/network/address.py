@@ -80,10 +80,10 @@ def class_of(address: Address, own: Collection[Address] = ()) -> AddressClass | 
             return kind
     if address in own:
         return AddressClass.OWN
-    return class_of(inner, own) if (inner := _inner(address)) is not None else None
+    return class_of(inner, own) if (inner := inner_address(address)) is not None else None
 
 
-def _inner(address: Address) -> IPv4Address | None:
+def inner_address(address: Address) -> IPv4Address | None:
     """Return the IPv4 address that packets to an IPv6 address reach in the end."""
     if isinstance(address, IPv4Address):
         return None

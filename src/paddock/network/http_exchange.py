@@ -24,6 +24,7 @@ from paddock.network.http_message import (
     SWITCHING,
     BodyEnd,
     HttpTarget,
+    Messages,
     blocked_response,
     body_end,
     forwarded_request,
@@ -39,9 +40,6 @@ from paddock.network.stream import Source, Stream
 from paddock.network.wire import Wire, relay, relay_part
 
 journal = Journal(logging.getLogger(__name__))
-
-HEAD_LIMIT_BYTES: Final = 64 * 1024
-"""The largest head of a request or response; servers take 8 to 48 KiB."""
 
 PIECES_PER_TURN: Final = 16
 """Pieces of messages that are passed on in one turn of the loop: about a millisecond, if they are small."""
@@ -59,7 +57,7 @@ class _Server:
     def __init__(self, endpoint: Endpoint, wire: Stream) -> None:
         self.endpoint = endpoint
         self.wire = wire
-        self.messages = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_LIMIT_BYTES)
+        self.messages = Messages(h11.CLIENT)
         self.used_at_s = asyncio.get_running_loop().time()
 
     def is_good_for(self, endpoint: Endpoint) -> bool:
@@ -89,7 +87,7 @@ class HttpExchange:
         self._gateway = gateway
         self._scheme = scheme
         self._tunnel_to = tunnel_to
-        self._messages = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_LIMIT_BYTES)
+        self._messages = Messages(h11.SERVER)
         self._pieces = 0
         self._server: _Server | None = None
         if tunnel_to is not None and server is not None:

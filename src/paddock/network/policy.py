@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from paddock.model.denial import NOT_NAMED
 from paddock.model.endpoint import Endpoint, NetworkProtocol
 from paddock.model.host_pattern import HostPattern, parse_address
-from paddock.network.address import Address, class_of
+from paddock.network.address import Address, class_of, inner_address
 
 EVERY_PROTOCOL: Final = frozenset(NetworkProtocol)
 
@@ -107,9 +107,12 @@ class Policy(Struct, frozen=True):
 
         `own` are the addresses of this host.
         """
-        text = str(address)
+        # Of two names for one address, only one may be on the list.
+        texts = [str(each) for each in (address, inner_address(address)) if each is not None]
         for rule in self.deny:
-            if endpoint.protocol in rule.protocols and rule.pattern.refuses(text, endpoint.port):
+            if endpoint.protocol in rule.protocols and any(
+                rule.pattern.refuses(text, endpoint.port) for text in texts
+            ):
                 return Ruling(Decision.DENY, Reason.DENIED, rule.origin)
         kind = class_of(address, own)
         if kind is None:
@@ -121,7 +124,12 @@ class Policy(Struct, frozen=True):
         granted = self._grant(endpoint)
         if self.allows_local and granted is not None and not granted.pattern.is_for_all:
             return None
-        what = "network.allow = * does not mean" if self.allows_local else "network.allowLocal is not set for"
+        if not self.allows_local:
+            what = "network.allowLocal is not set for"
+        elif granted is None:
+            what = f"network.allow does not name port {endpoint.port} of"
+        else:
+            what = "network.allow = * does not mean"
         return Ruling(Decision.DENY, Reason.NOT_ALLOWED_LOCAL, f"{what} the {kind} address {address}")
 
     def changed(self, changes: Iterable[Policy]) -> Policy:

@@ -1,6 +1,7 @@
 """TLS on one connection of the proxy, as either end, with the data inside readable and writable.
 
-Memory is bounded as that of the wire below: nothing is taken from it before somebody wants to receive.
+Memory is bounded as that of the wire below: nothing is taken from it before somebody wants to receive. So is
+the work of one turn: a change of keys costs as much as 16 KiB of data, and is 27 bytes long.
 """
 
 from __future__ import annotations
@@ -12,9 +13,13 @@ from typing import Final
 
 from paddock.errors import ProxyRequestError
 from paddock.network.wire import Wire
+from paddock.tls_records import TlsRecords
 
 RECEIVED_BYTES: Final = 256 * 1024
 """How many bytes are decrypted at once."""
+
+RECORDS_PER_TURN: Final = 64
+"""Records that are read in one turn: about a millisecond, if each changes the keys."""
 
 HANDSHAKE_TIMEOUT_S: Final = 15.0
 
@@ -32,6 +37,9 @@ class TlsStream:
         self._tls = context.wrap_bio(
             self._incoming, self._outgoing, server_side=host is None, server_hostname=host
         )
+        self._records = TlsRecords()
+        self._kept = bytearray()
+        """What has come and is not read."""
         self._received = b""
         self._is_at_end = False
         self._has_ended = False
@@ -42,11 +50,9 @@ class TlsStream:
             async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
                 while not self._has_shaken_hands():
                     await self._flush()
-                    data = await self._wire.receive()
-                    await self._wire.turn()
-                    if not data:
+                    if not await self._take_more():
                         raise ProxyRequestError("it ends in the middle of a TLS handshake")
-                    self._incoming.write(data)
+                    await self._wire.turn()
             await self._flush()
         except ssl.SSLCertVerificationError as error:
             raise ProxyRequestError(f"its certificate is not valid: {error.verify_message}") from error
@@ -72,7 +78,8 @@ class TlsStream:
     def is_at_end(self) -> bool:
         """Return whether the other end will send nothing more, as far as can be told by now."""
         if not self._received and not self._is_at_end:
-            self._incoming.write(self._wire.receive_now())
+            self._kept += self._wire.receive_now()
+            self._read_records()
             self._received = self._decrypted() or b""
         return self._is_at_end or (self._wire.is_at_end and not self._received)
 
@@ -86,13 +93,29 @@ class TlsStream:
             if found is not None:
                 return found
             await self._flush()
-            data = await self._wire.receive()
-            if data:
-                self._incoming.write(data)
-            else:
+            if self._records.has_more(self._kept):
+                # There was no data in many records. The wire to a server takes no turns with others.
+                await self._wire.turn()
+                await asyncio.sleep(0)
+            if not await self._take_more():
                 # Many servers close without a TLS alert, and a reader that must know relies on a length.
                 self._is_at_end = True
         return b""
+
+    async def _take_more(self) -> bool:
+        """Read the next records, or what has come of one. Return False at the end."""
+        if not self._records.has_more(self._kept):
+            data = await self._wire.receive()
+            if not data:
+                return False
+            self._kept += data
+        self._read_records()
+        return True
+
+    def _read_records(self) -> None:
+        size = self._records.take(self._kept, RECORDS_PER_TURN)
+        self._incoming.write(self._kept[:size])
+        del self._kept[:size]
 
     def _decrypted(self) -> bytes | None:
         """Return what can be read by now; nothing at the end, None if more has to come."""

@@ -11,9 +11,12 @@ import asyncio
 import os
 from collections import deque
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from paddock.process.pipe import BULK_PIPE_BYTES, widen_pipe
-from paddock.process.terminal_end import TerminalEnd
+
+if TYPE_CHECKING:
+    from paddock.process.terminal_end import TerminalEnd
 
 QUEUE_LIMIT_BYTES = 1024 * 1024
 """How much input may wait for the child: sixteen pipes' worth, so a writer keeps the pipe full."""
@@ -115,6 +118,9 @@ class InputStream:
         if not self._is_terminal:
             self.close()
         elif self._terminal_end is None:
+            # Most commands have pipes.
+            from paddock.process.terminal_end import TerminalEnd
+
             self._terminal_end = TerminalEnd(self._fd, is_at_line_start=self._is_at_line_start)
             self._terminal_end.begin()
 

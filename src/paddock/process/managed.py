@@ -14,8 +14,8 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections import deque
 from enum import Enum
+from math import inf
 from typing import Protocol
 
 from paddock.errors import NotATerminal
@@ -32,9 +32,7 @@ from paddock.process.output_stream import OutputStream
 from paddock.process.spawner import ExitReport
 from paddock.process.standard_input import StandardInput
 from paddock.process.terminal import resize_terminal, window_size
-
-WOKEN_PER_TURN = 256
-"""Waiters for an event to wake in one turn of the loop: about 4 ms."""
+from paddock.process.wake_turns import WakeTurns
 
 FORCED_DRAIN_S = 0.25
 """How long the streams of a killed group may stay open: long enough for every member to die,
@@ -95,6 +93,7 @@ class ManagedProcess:
         "_report",
         "_settling",
         "_waiters",
+        "_wake_turns",
         "_window_fd",
         "cause",
         "description",
@@ -108,7 +107,14 @@ class ManagedProcess:
         "stdin",
     )
 
-    def __init__(self, description: Description, listener: ProcessListener, retained_bytes: int) -> None:
+    def __init__(
+        self,
+        description: Description,
+        listener: ProcessListener,
+        retained_bytes: int,
+        wake_turns: WakeTurns | None = None,
+    ) -> None:
+        self._wake_turns = wake_turns or WakeTurns()
         self.description = description
         self.log = OutputLog(retained_bytes)
         self.stdin = StandardInput(description.process_id, is_given=description.has_stdin)
@@ -434,24 +440,22 @@ class ManagedProcess:
 
     # --- waiting ------------------------------------------------------------
 
-    async def changed(self) -> None:
-        """Return at the next event: output, exit, close or loss."""
+    async def changed(self, deadline_s: float = inf) -> None:
+        """Return at the next event: output, exit, close or loss. Return at the deadline at the latest, a time
+        of the event loop."""
         waiter = self._loop.create_future()
         self._waiters[waiter] = None
+        timer = None
+        if deadline_s < inf:
+            timer = self._loop.call_at(deadline_s, self._wake_turns.wake, (waiter,))
         try:
             await waiter
         finally:
             self._waiters.pop(waiter, None)
+            if timer is not None:
+                timer.cancel()
 
     def _wake(self) -> None:
         if self._waiters:
-            waiters, self._waiters = deque(self._waiters), {}
-            self._wake_some(waiters)
-
-    def _wake_some(self, waiters: deque[asyncio.Future[None]]) -> None:
-        for _ in range(min(len(waiters), WOKEN_PER_TURN)):
-            waiter = waiters.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-        if waiters:
-            self._loop.call_soon(self._wake_some, waiters)
+            waiters, self._waiters = self._waiters, {}
+            self._wake_turns.wake(waiters)

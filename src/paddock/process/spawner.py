@@ -24,19 +24,19 @@ import struct
 from array import array
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
 from paddock.errors import SpawnerLost, SpawnError
 from paddock.journal import Journal
+from paddock.native_program import native_path
 from paddock.own_program import own_environment
 from paddock.process.spawn_request import SpawnRequest, SpawnStage, spawn_payload
 
 _journal = Journal(logging.getLogger(__name__))
 
-HELPER_PATH: Final = Path(__file__).parent.parent / "native" / "paddock-spawner"
+HELPER_PATH: Final = native_path("paddock-spawner")
 
 # The wire. The other side, with comments on each field, is native/wire.h: change both.
 _HEADER: Final = struct.Struct("<II")  # length of what follows, kind
@@ -397,7 +397,7 @@ def _start_helper(socket_fd: int) -> int:
     try:
         return os.posix_spawn(
             HELPER_PATH,
-            [HELPER_PATH.name],
+            [os.path.basename(HELPER_PATH)],
             own_environment(),
             file_actions=[
                 # Do this first: the socket may be 0 or 1 if those were closed.

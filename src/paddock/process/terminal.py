@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import termios
 
 from paddock.model.terminal import TerminalSize
 
@@ -22,10 +21,14 @@ def open_terminal(size: TerminalSize) -> tuple[int, int]:
 
 def window_size(fd: int) -> TerminalSize | None:
     """Return the window size of a terminal; None when somebody has set it to nothing."""
+    import termios
+
     rows, cols = termios.tcgetwinsize(fd)
     return TerminalSize(rows, cols) if rows and cols else None
 
 
 def resize_terminal(fd: int, size: TerminalSize) -> None:
     """Set the window size; the kernel sends SIGWINCH to the foreground group (ioctl_tty(2))."""
+    import termios
+
     termios.tcsetwinsize(fd, (size.rows, size.cols))

@@ -36,11 +36,17 @@ class Delivery:
     """The calls from one link to its receiver.
 
     Calls `reopen` when input may flow again after a pause, and `ended` after the
-    receiver's last call, so that a listener can forget the link.
+    receiver's last call, so that a listener can forget the link. What is held back is passed
+    on in turns that `later` gives, by default the next ones of the loop.
     """
 
     def __init__(
-        self, link: Link, *, reopen: Callable[[], None], ended: Callable[[], None] = _nothing
+        self,
+        link: Link,
+        *,
+        reopen: Callable[[], None],
+        ended: Callable[[], None] = _nothing,
+        later: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
         self.is_open = True
         """Whether the link takes part in traffic; false from the moment either side ends it."""
@@ -49,6 +55,7 @@ class Delivery:
         self._link = link
         self._reopen = reopen
         self._ended = ended
+        self._later = later
         self._receiver: Receiver = _Nobody()
         self._is_paused = False
         self._is_flowing = True
@@ -170,7 +177,8 @@ class Delivery:
     def _release_soon(self) -> None:
         if not self._is_releasing:
             self._is_releasing = True
-            asyncio.get_running_loop().call_soon(self._release)
+            later = self._later or asyncio.get_running_loop().call_soon
+            later(self._release)
 
     def _release(self) -> None:
         self._is_releasing = False

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, cast
 from paddock.errors import ConnectError, HandshakeRefused, MessageTooLarge, ProtocolViolation
 from paddock.transport import upgrade
 from paddock.transport.http import HttpPolicy, HttpResponse
+from paddock.transport.input_turns import InputShare
 from paddock.transport.reason import reason_of
 from paddock.transport.websocket_link import IDLE_READ_BYTES, WebSocketLink
 
@@ -57,7 +58,8 @@ class ServerHandshake(_Handshake):
     It shows every proper request to `decide`. If that returns no answer, and the request asks for a
     websocket, `make_link` makes the link that takes over the connection. It drops a peer that has not
     sent its request, or not accepted its answer, after `timeout_s`. It calls `over` when the peer has
-    become a link or has left.
+    become a link or has left. It reads the request within its `share` of the time for input: a head
+    of many lines takes a millisecond, and anybody can send hundreds at once.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class ServerHandshake(_Handshake):
         make_link: Callable[[], WebSocketLink],
         over: Callable[[], None],
         timeout_s: float,
+        share: InputShare,
     ) -> None:
         super().__init__()
         self.is_connected = False
@@ -74,6 +77,9 @@ class ServerHandshake(_Handshake):
         self._make_link = make_link
         self._over = over
         self._timeout_s = timeout_s
+        self._share = share
+        self._is_waiting = False
+        """Whether what has come waits for its turn."""
         self._is_over = False
         self._stream: asyncio.Transport
         self._deadline: asyncio.TimerHandle
@@ -86,10 +92,28 @@ class ServerHandshake(_Handshake):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the clock."""
+        self._is_over = True
         self._deadline.cancel()
         self._over()
 
     def _look(self) -> None:
+        if self._is_waiting:
+            return
+        if self._share.has_room:
+            self._share.run(self._read)
+            return
+        self._is_waiting = True
+        self._stream.pause_reading()
+        self._share.wait(self._read_on)
+
+    def _read_on(self) -> None:
+        self._is_waiting = False
+        if not self._is_over and not self._stream.is_closing():
+            # First: a link that takes over the stream may pause it.
+            self._stream.resume_reading()
+            self._read()
+
+    def _read(self) -> None:
         if self._is_over:
             return
         try:

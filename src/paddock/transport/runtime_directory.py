@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import stat
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
 
 from paddock.errors import NoRuntimeDirectory
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+    from typing import Final
 
 NAME: Final = "paddock"
 VARIABLE: Final = "PADDOCK_RUNTIME_DIR"
@@ -143,9 +143,9 @@ def trusted(directories: list[str], uid: int) -> list[Path]:
     return good
 
 
-def new_socket_path(directory: Path) -> Path:
+def new_socket_path(directory: str | os.PathLike[str]) -> str:
     """Return a name for the socket of this process that no other socket has had or will have."""
-    return directory / f"{os.getpid()}-{os.urandom(4).hex()}.sock"
+    return os.path.join(directory, f"{os.getpid()}-{os.urandom(4).hex()}.sock")
 
 
 def new_console_path(directory: Path) -> Path:
@@ -155,6 +155,8 @@ def new_console_path(directory: Path) -> Path:
 
 def console_paths(directory: Path) -> list[Path]:
     """Return the sockets of agents with questions, alive or dead, in the order of their names."""
+    import re
+
     return sorted(path for path in directory.iterdir() if re.fullmatch(_CONSOLE_NAME, path.name))
 
 
@@ -163,18 +165,21 @@ def socket_paths(directory: Path) -> list[Path]:
     return sorted(path for path in directory.iterdir() if pid_of(path) is not None)
 
 
-def pid_of(path: Path) -> int | None:
+def pid_of(path: str | os.PathLike[str]) -> int | None:
     """Return the server's process id, as its own pid namespace knows it; None for a file of another kind."""
-    match = re.fullmatch(_SOCKET_NAME, path.name)
+    import re
+
+    match = re.fullmatch(_SOCKET_NAME, os.path.basename(path))
     return int(match[1]) if match else None
 
 
-def remove_stale(directory: Path) -> None:
+def remove_stale(directory: str | os.PathLike[str]) -> None:
     """Remove the sockets of dead servers. Costs next to nothing while all of them live."""
     # A command that has no sockets, and only needs a private directory, does without asyncio and TLS.
     from paddock.transport.unix import is_alive
 
-    for path in socket_paths(directory):
+    for name in os.listdir(directory):
+        path = os.path.join(directory, name)
         pid = pid_of(path)
         # A pid that is not here may still live in another pid namespace that shares the directory, so the
         # socket has the last word; one that is here spares a server the work of accepting a probe.
@@ -184,10 +189,10 @@ def remove_stale(directory: Path) -> None:
                     discard(path)
 
 
-def discard(path: Path) -> None:
+def discard(path: str | os.PathLike[str]) -> None:
     """Remove a socket that nobody listens on. Nobody ever will again, because each name is used once."""
     with contextlib.suppress(OSError):
-        path.unlink()
+        os.unlink(path)
 
 
 def _is_process(pid: int) -> bool:

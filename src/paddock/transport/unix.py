@@ -16,7 +16,6 @@ import socket
 import stat
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 from paddock.errors import ConnectError, ListenError
@@ -27,7 +26,6 @@ from paddock.transport.lines import LineLink, open_stream
 from paddock.transport.link import Accept, Link
 from paddock.transport.listener import BACKLOG, Listener, ListeningSocket, OpenLinks
 from paddock.transport.reason import reason_of
-from paddock.transport.stdio import connect_socket
 
 _journal = Journal(logging.getLogger(__name__))
 
@@ -62,6 +60,8 @@ async def connect(
     timeout_s: float = 10.0,
 ) -> Link:
     """Connect to the server that listens on `path`. Raises `ConnectError`."""
+    from paddock.transport.stdio import connect_socket
+
     url = f"unix://{_absolute(path)}"
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.setblocking(False)
@@ -81,7 +81,7 @@ async def connect(
 
 
 class _UnixListener(Listener):
-    def __init__(self, path: Path, accept: Accept, limits: TransportLimits) -> None:
+    def __init__(self, path: str, accept: Accept, limits: TransportLimits) -> None:
         self.url = f"unix://{path}"
         self._path = path
         self._accept = accept
@@ -102,9 +102,9 @@ class _UnixListener(Listener):
         self._loop.remove_reader(self._sock.fileno())
         self._sock.close()
         with contextlib.suppress(FileNotFoundError):
-            status = self._path.lstat()
+            status = os.lstat(self._path)
             if (status.st_dev, status.st_ino) == self._identity:
-                self._path.unlink()
+                os.unlink(self._path)
 
     async def aclose(self) -> None:
         self.close()
@@ -161,8 +161,12 @@ async def _connect(sock: socket.socket, path: str | os.PathLike[str]) -> None:
             await asyncio.sleep(_FULL_QUEUE_PAUSE_S)
 
 
-def _absolute(path: str | os.PathLike[str]) -> Path:
-    return Path(path).absolute()
+def _absolute(path: str | os.PathLike[str]) -> str:
+    """Return an absolute path as people write it. What `..` means is up to the kernel."""
+    written = os.fspath(path)
+    if not written.startswith("/"):
+        written = os.path.join(os.getcwd(), written)
+    return "/" + "/".join(name for name in written.split("/") if name not in ("", "."))
 
 
 def peer_credentials(sock: socket.socket) -> tuple[int, int]:
@@ -176,14 +180,14 @@ def is_trusted(uid: int) -> bool:
     return uid in (os.geteuid(), 0)
 
 
-def _publish(path: Path) -> tuple[socket.socket, tuple[int, int]]:
+def _publish(path: str) -> tuple[socket.socket, tuple[int, int]]:
     """Return a listening socket whose file is `path`, and device and inode of that file.
 
     The socket is made under a name of its own and moved into place when it listens, so
     that a probe of `path` never mistakes a server that is just starting for a dead one.
     """
     url = f"unix://{path}"
-    draft = path.with_name(f".{os.urandom(4).hex()}")
+    draft = os.path.join(os.path.dirname(path), f".{os.urandom(4).hex()}")
     if max(len(os.fsencode(path)), len(os.fsencode(draft))) > _MAX_PATH_BYTES:
         raise ListenError(url, f"the path is longer than {_MAX_PATH_BYTES} bytes")
     sock = ListeningSocket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -192,14 +196,14 @@ def _publish(path: Path) -> tuple[socket.socket, tuple[int, int]]:
         # bind(2) gives the file the mode of the socket's own inode, less the umask, so it is
         # private from the start and the umask of other threads is left alone.
         os.fchmod(sock.fileno(), 0o600)
-        sock.bind(os.fspath(draft))
+        sock.bind(draft)
         try:
             sock.listen(BACKLOG)
             # fstat on the socket would tell the inode of the socket, not of its file.
-            status = draft.lstat()
+            status = os.lstat(draft)
             _move_into_place(draft, path, url)
         finally:
-            draft.unlink(missing_ok=True)
+            _remove(draft)
     except OSError as error:
         sock.close()
         raise ListenError(url, reason_of(error)) from error
@@ -209,43 +213,44 @@ def _publish(path: Path) -> tuple[socket.socket, tuple[int, int]]:
     return sock, (status.st_dev, status.st_ino)
 
 
-def _move_into_place(draft: Path, path: Path, url: str) -> None:
+def _move_into_place(draft: str, path: str, url: str) -> None:
     for _ in range(_ATTEMPTS):
         try:
             # Unlike rename(2), link(2) does not replace what is there.
-            path.hardlink_to(draft)
+            os.link(draft, path)
             return
         except FileExistsError:
             _clear(path, url)
     raise ListenError(url, "address in use: other servers keep taking it")
 
 
-def _clear(path: Path, url: str) -> None:
+def _clear(path: str, url: str) -> None:
     """Remove the socket of a dead server, if it is still there. Raises ListenError for anything else."""
     with _sole_clearing(path, url) as is_sole:
         if not is_sole:
             return
         try:
-            if not stat.S_ISSOCK(path.lstat().st_mode):
+            if not stat.S_ISSOCK(os.lstat(path).st_mode):
                 problem = "a file that is not a socket is in the way; remove it or choose another path"
                 raise ListenError(url, problem)
             if is_alive(path):
                 raise ListenError(url, "address in use: another server listens there")
             # Nobody else removes it, so nobody can have put a living one in its place since we looked.
-            path.unlink()
+            os.unlink(path)
         except FileNotFoundError:
             # Another server that starts here has removed it, or its own server has.
             return
 
 
 @contextlib.contextmanager
-def _sole_clearing(path: Path, url: str) -> Iterator[bool]:
+def _sole_clearing(path: str, url: str) -> Iterator[bool]:
     """Be the only one to remove a socket from `path`. Yield False if the caller must try again.
 
     The lock is a private file, which nobody else can open to hold it; it ends with its holder, however
     that dies. Raises ListenError while another server holds it: that one will have the name.
     """
-    lock = path.with_name(f".{path.name}.lock")
+    directory, name = os.path.split(path)
+    lock = os.path.join(directory, f".{name}.lock")
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         try:
@@ -258,17 +263,22 @@ def _sole_clearing(path: Path, url: str) -> Iterator[bool]:
             yield is_sole
         finally:
             if is_sole:
-                lock.unlink(missing_ok=True)
+                _remove(lock)
     finally:
         os.close(descriptor)
 
 
-def is_alive(path: Path) -> bool:
+def _remove(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def is_alive(path: str) -> bool:
     """Return whether a server listens on the socket file. Never waits: connect(2) here answers at once."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         try:
-            probe.connect(os.fspath(path))
+            probe.connect(path)
         except ConnectionRefusedError:
             return False
         except BlockingIOError:

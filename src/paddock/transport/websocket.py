@@ -15,8 +15,7 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -25,13 +24,14 @@ from msgspec import Struct
 from paddock.errors import ConnectError, ListenError
 from paddock.journal import Journal
 from paddock.transport import upgrade
+from paddock.transport.arrivals import Arrivals
 from paddock.transport.delivery import Introduction
 from paddock.transport.handshake import HUNG_UP, ClientHandshake, ServerHandshake
 from paddock.transport.http import HttpPolicy, HttpRequest, HttpResponse
+from paddock.transport.input_turns import InputTurns
 from paddock.transport.limits import CLIENT_LIMITS, WebSocketLimits
 from paddock.transport.link import Accept, Link
-from paddock.transport.listener import BACKLOG, Listener, ListeningSocket, OpenLinks
-from paddock.transport.pending_handshakes import PendingHandshakes
+from paddock.transport.listener import Listener, ListeningSocket, OpenLinks
 from paddock.transport.reason import reason_of
 from paddock.transport.websocket_link import WebSocketLink, address_text
 
@@ -127,20 +127,18 @@ class WebSocketListener(Listener):
         self._limits = limits
         self._http = http
         self._links = OpenLinks(limits.max_connections)
-        self._handshakes = PendingHandshakes(limits.max_handshakes)
-        self._loop = asyncio.get_running_loop()
-        self._socket: ListeningSocket
-        self._tls_options: dict[str, Any] = {}
-        self._arrivals: set[asyncio.Task[None]] = set()
+        self._input_turns = InputTurns()
+        self._arrivals = Arrivals(
+            self._make_handshake,
+            limit=limits.max_handshakes,
+            handshake_timeout_s=limits.handshake_timeout_s,
+            shutdown_timeout_s=limits.close_timeout_s,
+        )
         self._is_closed = False
 
     def start(self, sock: ListeningSocket, ssl_context: ssl.SSLContext | None) -> None:
         """Listen on a socket that is bound, and own it."""
-        self._socket = sock
-        self.renew(self._http, ssl_context)
-        sock.listen(BACKLOG)
-        # Not the loop's own server: it accepts past this socket object.
-        self._loop.add_reader(sock.fileno(), self._admit)
+        self._arrivals.start(sock, ssl_context)
 
     def renew(self, http: HttpPolicy, ssl_context: ssl.SSLContext | None) -> None:
         """Judge and encrypt further connections by these. Existing connections go on.
@@ -149,53 +147,34 @@ class WebSocketListener(Listener):
         """
         self._http = http
         if ssl_context is not None:
-            # asyncio's own are 60 s and 30 s, which a peer that says nothing would get.
-            self._tls_options = {
-                "ssl": ssl_context,
-                "ssl_handshake_timeout": self._limits.handshake_timeout_s,
-                "ssl_shutdown_timeout": self._limits.close_timeout_s,
-            }
+            self._arrivals.encrypt_with(ssl_context)
 
     def close(self) -> None:
         """See `Listener`."""
-        if not self._is_closed:
-            self._is_closed = True
-            self._loop.remove_reader(self._socket.fileno())
-            self._socket.close()
+        self._is_closed = True
+        self._arrivals.close()
 
     async def aclose(self) -> None:
         """See `Listener`."""
         self.close()
         await self._links.aclose()
-        await self._handshakes.aclose()
-        await asyncio.gather(*self._arrivals)
+        await self._arrivals.aclose()
 
-    def _admit(self) -> None:
-        for _ in range(BACKLOG):
-            try:
-                sock, _ = self._socket.accept()
-            except (BlockingIOError, ConnectionAbortedError):
-                return
-            sock.setblocking(False)
-            self._handshakes.begin(sock)
-            arrival = self._loop.create_task(self._receive(sock))
-            self._arrivals.add(arrival)
-            arrival.add_done_callback(self._arrivals.discard)
-
-    async def _receive(self, sock: socket.socket) -> None:
-        over = partial(self._handshakes.end, sock)
-        handshake = ServerHandshake(self._answer, self._make_link, over, self._limits.handshake_timeout_s)
-        # A fault in the TLS handshake of a stranger is no fault of ours.
-        with contextlib.suppress(OSError):
-            await self._loop.connect_accepted_socket(lambda: handshake, sock, **self._tls_options)
-        if not handshake.is_connected:
-            over()
+    def _make_handshake(self, over: Callable[[], None]) -> ServerHandshake:
+        return ServerHandshake(
+            self._answer,
+            self._make_link,
+            over,
+            self._limits.handshake_timeout_s,
+            self._input_turns.share(),
+        )
 
     def _make_link(self) -> WebSocketLink:
         return WebSocketLink(
             self._accept,
             self._limits,
             is_client=False,
+            turns=self._input_turns,
             started=self._links.add,
             ended=self._links.remove,
         )

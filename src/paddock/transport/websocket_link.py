@@ -37,6 +37,7 @@ from paddock.transport.frames import (
     read_close,
 )
 from paddock.transport.heartbeat import Heartbeat, does_host_answer, has_unread_input
+from paddock.transport.input_turns import InputTurns
 from paddock.transport.limits import WebSocketLimits
 from paddock.transport.link import Accept, Link
 from paddock.transport.paced_stream import PacedStream
@@ -81,6 +82,7 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         limits: WebSocketLimits,
         *,
         is_client: bool,
+        turns: InputTurns | None = None,
         started: Callable[[WebSocketLink], None] = _nobody_cares,
         ended: Callable[[Link], None] = _nobody_cares,
     ) -> None:
@@ -93,10 +95,18 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         self._pace: PacedStream | None = None
         """The stream, if it is over TLS."""
         self._socket: socket.socket
+        self._share = None if turns is None else turns.share()
+        """The link's part of the time for the input of all; None if it is the only one."""
         self._reader = FrameReader(is_masked=not is_client, max_frame_bytes=limits.largest_frame_bytes)
         self._read_bytes = IDLE_READ_BYTES
         self._batch = WriteBatch(self._send_message, self._write)
-        self._delivery = Delivery(self, reopen=self._reopen, ended=partial(ended, self))
+        self._delivery = Delivery(
+            self,
+            reopen=self._reopen,
+            ended=partial(ended, self),
+            # A share waits for one turn at a time, and the link may do so as well.
+            later=None if turns is None else turns.share().wait,
+        )
         self._close_timeout = CloseTimeout(self, limits.close_timeout_s)
         self._heartbeat = Heartbeat(self._ping, self._show_life, self._peer_is_silent, limits)
         self._assembly: bytearray | None = None
@@ -197,6 +207,14 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         """Take the complete messages."""
         self._heartbeat.heard = True
         self._reader.fill(nbytes)
+        if self._share is None:
+            self._take_read(nbytes)
+        elif self._share.has_room:
+            self._share.run(partial(self._take_read, nbytes))
+        else:
+            self._yield()
+
+    def _take_read(self, nbytes: int) -> None:
         is_full = _READ_BYTES <= nbytes == self._read_bytes
         frames = self._take_batch()
         self._fit_reads(nbytes, frames)
@@ -274,7 +292,10 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
         if not self._is_yielding:
             self._is_yielding = True
             self._stream.pause_reading()
-            asyncio.get_running_loop().call_soon(self._go_on)
+            if self._share is None:
+                asyncio.get_running_loop().call_soon(self._go_on)
+            else:
+                self._share.wait(self._go_on)
 
     def _go_on(self) -> None:
         self._is_yielding = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Sequence
+from functools import partial
 from ipaddress import ip_address
 
 import httpcore
@@ -44,7 +45,7 @@ async def answered(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> tuple[in
 
     network = Network()
     monkeypatch.setattr(dialer, "STAGGER_S", 0.01)
-    made = Dialer(resolve)
+    made = Dialer(resolve, partial(asyncio.sleep, 0))
     monkeypatch.setattr(made, "_network", network)
     async with origin(say_ok) as remote, httpx.AsyncClient(trust_env=False) as client:
         made.install(client)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -98,9 +99,9 @@ def test_a_change_of_somebody_else_meanwhile_is_not_lost(
     path.write_bytes(b"old")
     apply = edit_module.apply
 
-    def interfere(data: bytes, edits: list[TextEdit]) -> bytes:
+    def interfere(data: bytes, edits: list[TextEdit], max_bytes: int) -> bytes:
         path.write_bytes(b"theirs")
-        return apply(data, edits)
+        return apply(data, edits, max_bytes)
 
     monkeypatch.setattr(edit_module, "apply", interfere)
     with pytest.raises(InvalidRequest, match="has changed in the meantime"):
@@ -127,6 +128,37 @@ async def test_a_file_that_may_not_be_written_is_not_replaced(
     with pytest.raises(InvalidRequest, match="Permission denied"):
         await edit(ordinary_files, path, change(b"old", b"new"))
     assert path.read_bytes() == b"old"
+
+
+@given(
+    data=st.text("ab", max_size=30).map(str.encode),
+    old=st.text("ab", min_size=1, max_size=5).map(str.encode),
+    piece_bytes=st.integers(1, 8),
+)
+def test_text_is_found_wherever_pieces_of_the_search_end(data: bytes, old: bytes, piece_bytes: int) -> None:
+    occurs = sum(data.startswith(old, at) for at in range(len(data)))
+    overlaps = data.count(old) != occurs
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(edit_module, "PIECE_BYTES", piece_bytes)
+        if occurs and not overlaps:
+            assert edit_module.apply(data, [change(old, b"-", occurs)], len(data)) == data.replace(old, b"-")
+        else:
+            with pytest.raises(InvalidRequest, match="overlap" if overlaps else "occurs 0 times"):
+                edit_module.apply(data, [change(old, b"-", occurs or 1)], len(data))
+
+
+def test_edits_take_memory_for_the_file_alone() -> None:
+    count = 50_000
+    grow = change(b"a", b"b" * 1000, count)
+    tracemalloc.start()
+    try:
+        data = b"a" * count
+        assert edit_module.apply(data, [change(b"a", b"bc", count)], 2 * count) == b"bc" * count
+        with pytest.raises(InvalidRequest, match="edit 1: the file would become too large"):
+            edit_module.apply(data, [grow, change(b"b", b"", 1000 * count)], 2 * count)
+        assert tracemalloc.get_traced_memory()[1] < 8 * count
+    finally:
+        tracemalloc.stop()
 
 
 # --- the diff ---------------------------------------------------------------

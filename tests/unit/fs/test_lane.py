@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator
 from functools import partial
 
 import pytest
 
+from paddock.errors import OperationFailed
 from paddock.fs.lane import REPORTED_PER_TURN, Lane
 
 THREADS = 3
@@ -172,3 +174,43 @@ async def test_one_turn_hands_on_a_bounded_number_of_results(lane: Lane) -> None
         assert now - done <= (THREADS + 2) * REPORTED_PER_TURN
         done = now
         await asyncio.sleep(0)
+
+
+async def test_the_end_of_a_lane_with_work_ends_threads_that_were_started_meanwhile() -> None:
+    lane = Lane("closing", THREADS)
+    jobs = [lane.submit(partial(time.sleep, 0.03)) for _ in range(2 * THREADS)]
+    await lane.aclose()
+    assert all(job.done() for job in jobs)
+    # Each has said that it ends, and does nothing else.
+    for thread in threading.enumerate():
+        if thread.name.startswith("closing"):
+            thread.join(timeout=10)
+            assert not thread.is_alive()
+
+
+async def test_a_closed_lane_does_only_what_must_be_done() -> None:
+    lane = Lane("closed", THREADS)
+    await lane.aclose()
+    assert await lane.submit_surely(lambda: 1) == 1
+    with pytest.raises(OperationFailed):
+        await lane.submit(lambda: 1)
+
+
+async def test_a_closed_lane_starts_no_threads_while_a_last_job_takes_long() -> None:
+    lane = Lane("last", THREADS)
+    has_begun, gate = threading.Event(), threading.Event()
+
+    def last() -> bool:
+        has_begun.set()
+        return gate.wait()
+
+    job = lane.submit(last)
+    await asyncio.to_thread(has_begun.wait)
+    closing = asyncio.ensure_future(lane.aclose())
+    await asyncio.sleep(0)
+    lane._look_after()
+    lane._look_after()
+    assert lane._threads == 1
+    gate.set()
+    await closing
+    assert await job

@@ -12,6 +12,7 @@ import pytest
 
 from paddock.errors import OperationFailed
 from paddock.fs import watch_look, watch_tree
+from paddock.fs.lane import Lane
 from paddock.fs.lanes import Lanes
 from paddock.fs.resolve import open_directory
 from paddock.fs.watch_set import WatchSet
@@ -151,8 +152,9 @@ async def test_a_directory_for_which_there_is_no_thread_is_watched_when_there_is
 ) -> None:
     watched = Watched(watches, tmp_path)
     await watched.watch.begin()
-    # Ends the thread that is there.
+    # There is a thread already, but none of a new lane.
     await lanes.bulk.aclose()
+    lanes.bulk = Lane("paddock-fs-bulk", 1)
     start = threading.Thread.start
 
     def refuse(_thread: threading.Thread) -> None:

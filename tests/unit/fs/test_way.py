@@ -90,3 +90,29 @@ async def test_way_of_real_files_ends_where_the_kernel_says(tmp_path: Path) -> N
             assert found.way is not None
             assert found.way[-1] == found.path == real(path)
             assert bytes(tmp_path / "real") in found.way
+
+
+@pytest.mark.parametrize(
+    ("user", "mode", "is_told"), [("root", 0o600, True), ("owner", 0o400, True), ("another", 0o755, False)]
+)
+async def test_way_tells_of_a_file_that_its_user_may_change_by_another_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: str, mode: int, is_told: bool
+) -> None:
+    for name in ("single", "linked", "open"):
+        (tmp_path / name).touch(mode)
+    (tmp_path / "other").hardlink_to(tmp_path / "linked")
+    (tmp_path / "others").hardlink_to(tmp_path / "open")
+    (tmp_path / "open").chmod(0o664)
+    (tmp_path / "link").symlink_to("linked")
+    owner = (tmp_path / "linked").stat().st_uid
+    users = {"root": 0, "owner": owner, "another": owner + 1}
+    monkeypatch.setattr(os, "geteuid", lambda: users[user])
+    told = {"single": False, "linked": is_told, "link": is_told, "open": True, "missing": False, ".": False}
+    async with threads() as files:
+        for name, expected in told.items():
+            path = os.fsencode(tmp_path / name)
+            found = await files.perform(Canonicalize(path=path, tells_way=True))
+            assert found.has_other_names == expected, name
+            assert (name == "missing") or (
+                await files.perform(Canonicalize(path=path))
+            ).has_other_names is None

@@ -154,6 +154,19 @@ def test_local_addresses_need_a_switch_and_a_name(
 
 
 @pytest.mark.parametrize(
+    ("allow", "reason"),
+    [
+        (["127.0.0.1"], "network.allow does not name port 8000 of the loopback address 127.0.0.1"),
+        (["*:*"], "network.allow = * does not mean the loopback address 127.0.0.1"),
+    ],
+)
+def test_a_refused_address_is_told_with_what_the_list_lacks(allow: list[str], reason: str) -> None:
+    endpoint = Endpoint("127.0.0.1", 8000, CONNECT)
+    ruling = policy_of(allow, [], allows_local=True).judge(endpoint)
+    assert (ruling.reason, ruling.rule) == (LOCAL, reason)
+
+
+@pytest.mark.parametrize(
     "address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "fe80::1", "::ffff:10.0.0.1", "0.0.0.0"]
 )
 def test_allowed_name_does_not_lead_to_a_local_address(address: str) -> None:
@@ -166,9 +179,12 @@ def test_allowed_name_does_not_lead_to_a_local_address(address: str) -> None:
     assert policy.judge_address(endpoint, ip_address("203.0.113.1")) is None
 
 
-def test_denied_address_is_not_reached_by_a_name() -> None:
+@pytest.mark.parametrize(
+    "address", ["203.0.113.1", "::ffff:203.0.113.1", "64:ff9b::203.0.113.1", "2002:cb00:7101::1"]
+)
+def test_denied_address_is_not_reached_by_a_name(address: str) -> None:
     policy = policy_of(["example.com"], ["203.0.113.1"], allows_local=False)
-    refused = policy.judge_address(Endpoint("example.com", 443, CONNECT), ip_address("203.0.113.1"))
+    refused = policy.judge_address(Endpoint("example.com", 443, CONNECT), ip_address(address))
     assert refused is not None
     assert refused.reason is DENIED
 

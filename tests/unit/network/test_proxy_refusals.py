@@ -7,6 +7,7 @@ from ipaddress import ip_address
 
 import pytest
 
+from paddock.network.http_message import LINES_LIMIT
 from paddock.network.policy import policy_of
 from tests.unit.network.scene import (
     GOOD,
@@ -225,6 +226,55 @@ async def test_what_two_readers_could_understand_differently_is_refused(
     answer = await scene.say(said)
     assert answer.startswith((b"HTTP/1.1 4", b"HTTP/1.1 5"))
     assert origin.heads == []
+
+
+MANY_LINES = b"a:b\r\n" * LINES_LIMIT
+
+
+async def test_head_of_very_many_lines_is_refused_before_it_is_read(scene: Scene, origin: Origin) -> None:
+    said = b"GET http://good.test/ HTTP/1.1\r\nHost: good.test\r\n"
+    assert (await scene.say(said + MANY_LINES + b"\r\n")).startswith(b"HTTP/1.1 431 ")
+    assert origin.heads == []
+    few = b"a:b\r\n" * (LINES_LIMIT - 3)
+    assert b" 200 " in await scene.say(said + few + b"Connection: close\r\n\r\n")
+
+
+async def test_request_with_very_many_lines_behind_its_body_is_not_whole(scene: Scene) -> None:
+    said = asyncio.get_running_loop().create_future()
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        said.set_result(await reader.read())
+        writer.close()
+
+    await scene.add_server(GOOD, 80, listen)
+    head = b"POST http://good.test/ HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n"
+    await scene.say(head + b"2\r\nok\r\n0\r\n" + MANY_LINES + b"a:b\r\n\r\n")
+    assert not (await said).endswith(b"0\r\n\r\n")
+
+
+@pytest.mark.parametrize("is_behind", [True, False])
+async def test_answer_with_very_many_lines_is_refused_or_not_whole(scene: Scene, is_behind: bool) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_head(reader)
+        body = b"Transfer-Encoding: chunked\r\n"
+        lines = b"" if is_behind else MANY_LINES
+        trailer = MANY_LINES + b"a:b\r\n" if is_behind else b""
+        writer.write(b"HTTP/1.1 200 OK\r\n" + body + lines + b"\r\n2\r\nok\r\n0\r\n" + trailer + b"\r\n")
+        await writer.drain()
+        writer.close()
+
+    await scene.add_server(GOOD, 80, answer)
+    reader, writer = await scene.open()
+    writer.write(request("http://good.test/"))
+    try:
+        told = await reader.read()
+    except ConnectionResetError:
+        told = b""
+    writer.close()
+    assert b"a: b" not in told
+    assert b"a:b" not in told
+    assert not told.endswith(b"0\r\n\r\n")
+    assert is_behind or told.startswith(b"HTTP/1.1 502 ")
 
 
 async def test_request_behind_a_request_is_judged_by_itself(scene: Scene, origin: Origin) -> None:

@@ -195,6 +195,13 @@ class TlsSocket:
         await asyncio.get_running_loop().sock_connect(sock, (parts.hostname, parts.port))
         return cls(sock, context)
 
+    @property
+    def cipher(self) -> str:
+        """The cipher that both ends have agreed on."""
+        agreed = self._channel.cipher()
+        assert agreed is not None
+        return agreed[0]
+
     def hello(self) -> bytes:
         """The first bytes of the handshake."""
         with contextlib.suppress(ssl.SSLWantReadError):

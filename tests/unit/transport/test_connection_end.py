@@ -141,7 +141,7 @@ async def test_a_reset_that_comes_while_reading_is_paused_is_noticed_afterwards(
 
 async def gone(listener: Listener) -> None:
     """Wait until nobody is in the middle of a handshake any more."""
-    handshakes: PendingHandshakes = listener._handshakes  # type: ignore[attr-defined]
+    handshakes: PendingHandshakes = listener._arrivals._handshakes  # type: ignore[attr-defined]
     async with asyncio.timeout(PATIENCE_S):
         await handshakes._all_gone.wait()
 

@@ -151,7 +151,7 @@ def test_a_place_where_anybody_may_exchange_directories_is_refused_unless_it_is_
 
 @pytest.fixture
 def listening(short_directory: Path) -> Iterator[Path]:
-    path = new_socket_path(short_directory)
+    path = Path(new_socket_path(short_directory))
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(os.fspath(path))
         server.listen()

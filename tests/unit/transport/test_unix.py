@@ -156,11 +156,11 @@ async def test_while_one_server_removes_a_dead_socket_no_other_can_remove_its_ow
 ) -> None:
     leave_stale_socket(path)
 
-    def look_while_a_rival_starts(socket_path: Path) -> bool:
+    def look_while_a_rival_starts(socket_path: str) -> bool:
         monkeypatch.undo()
         seen = unix.is_alive(socket_path)
         with pytest.raises(ListenError, match="another server is just starting there"):
-            unix._publish(path)
+            unix._publish(str(path))
         return seen
 
     monkeypatch.setattr(unix, "is_alive", look_while_a_rival_starts)
@@ -179,7 +179,7 @@ def test_of_many_servers_that_start_at_once_on_a_dead_socket_one_has_it(path: Pa
     def start(_: int) -> socket.socket | None:
         starting.wait(PATIENCE_S)
         try:
-            return unix._publish(path)[0]
+            return unix._publish(str(path))[0]
         except ListenError:
             return None
 
@@ -358,7 +358,7 @@ async def test_a_place_where_other_servers_come_and_go_is_given_up(
     def taken(*_: object) -> None:
         raise FileExistsError
 
-    monkeypatch.setattr(Path, "hardlink_to", taken)
+    monkeypatch.setattr(os, "link", taken)
     # What was there is gone each time it is looked at.
     with pytest.raises(ListenError, match="address in use: other servers"):
         await unix.listen(path, acceptor)

@@ -341,7 +341,7 @@ async def test_a_peer_that_does_not_finish_its_request_is_dropped(serve: Serve, 
 
 async def test_a_peer_that_resets_in_the_middle_of_its_request_is_dropped_at_once(serve: Serve) -> None:
     listener = await serve(Acceptor(), WebSocketLimits(handshake_timeout_s=3600))
-    handshakes = cast(Any, listener)._handshakes
+    handshakes = cast(Any, listener)._arrivals._handshakes
     parts = urlsplit(listener.url)
     with socket.create_connection((parts.hostname, parts.port)) as sock:
         # Whoever comes later is accepted later.

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from paddock.audit.chain import ORIGIN, Anchor, Torn, seal
+from paddock.audit.chain import ORIGIN, Anchor, Torn, link_of, seal
 from paddock.audit.event import Closed, Event, Opened, encode
 from paddock.audit.recovery import find_end
 from paddock.audit.segment import TIP_NAME, segment_number, segments_in
@@ -104,7 +104,7 @@ class AuditLog:
     def append(self, stamped: Sequence[Stamped]) -> Appended:
         """Write events. The log holds all that are counted, and at most a beginning of the others."""
         try:
-            self._check_segment()
+            self._check_files()
             self._rotate_if_full()
             data, anchors, ends = self._seal(stamped)
             written, error = _write(self._fd, data)
@@ -146,11 +146,16 @@ class AuditLog:
         Anchors and ends begin with those of the existing records.
         """
         torn = None
+        end = b""
         if self._remainder:
-            torn = Torn(len(self._remainder), hashlib.sha256(self._remainder).hexdigest())
+            # A line that lacks nothing but its end would become a record, and nobody has counted it.
+            is_whole = link_of(self._remainder.rpartition(b"\n")[2]) is not None
+            end = b"!\n" if is_whole else b"\n"
+            unfinished = self._remainder + end[:-1]
+            torn = Torn(len(unfinished), hashlib.sha256(unfinished).hexdigest())
         segment = None if self._has_head else self._number
         # End an unfinished line first.
-        lines = [b"\n" if self._remainder else b""]
+        lines = [end]
         anchors, ends = [self.last], [len(lines[0])]
         for each in stamped:
             line, anchor = seal(anchors[-1], each.time_ns, encode(each.event), segment=segment, torn=torn)
@@ -162,9 +167,23 @@ class AuditLog:
 
     # --- segments -----------------------------------------------------------
 
-    def _check_segment(self) -> None:
-        if os.fstat(self._fd).st_nlink == 0:
-            raise FileNotFoundError(errno.ENOENT, "its segment was removed while it was written")
+    def _check_files(self) -> None:
+        """Raise OSError if records would go where nobody looks for them, or behind what others have
+        written."""
+        for name, fd, what in (
+            (segment_name(self._number), self._fd, "segment"),
+            (TIP_NAME, self._tip_fd, "tip"),
+        ):
+            own = os.fstat(fd)
+            try:
+                named = os.stat(name, dir_fd=self._directory_fd, follow_symlinks=False)
+            except FileNotFoundError:
+                done = "removed" if own.st_nlink == 0 else "moved away"
+                raise FileNotFoundError(errno.ENOENT, f"its {what} was {done} while it was written") from None
+            if not os.path.samestat(own, named):
+                raise FileExistsError(errno.EEXIST, f"its {what} was replaced while it was written")
+        if os.fstat(self._fd).st_size != self._size_bytes:
+            raise OSError(errno.EIO, "somebody else has cut its segment or written to it")
 
     def _rotate_if_full(self) -> None:
         # The record after an unfinished line describes it, in the same segment.

@@ -80,6 +80,12 @@ class _Debris(Struct):
         region = self.data.removesuffix(b"\n")
         return torn is not None and torn == Torn(len(region), hashlib.sha256(region).hexdigest())
 
+    def are_attempts_at(self, seq: int) -> bool:
+        """Return whether every line is the beginning of one record, which did not fit again and again."""
+        beginning = b'{"seq":%d,' % seq
+        lines = self.data.removesuffix(b"\n").split(b"\n")
+        return all(line.startswith(beginning) or beginning.startswith(line) for line in lines)
+
 
 class Verifier:
     """Takes the lines of all segments in order, then `finish`. Read the tip before the lines.
@@ -195,6 +201,9 @@ class Verifier:
         positions = self._debris.positions
         if len(positions) == 1 and not self._debris.data.endswith(b"\n") and not is_closed:
             unfinished = "the last line is unfinished: its server was killed, or is writing now"
+            self._report.notes.append(Finding(positions[0], unfinished))
+        elif positions and self._debris.are_attempts_at(self._last.seq + 1) and not is_closed:
+            unfinished = f"the last {len(positions)} lines are unfinished: there was no room for them"
             self._report.notes.append(Finding(positions[0], unfinished))
         else:
             self._condemn_debris()

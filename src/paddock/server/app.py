@@ -26,32 +26,33 @@ from paddock.journal import Journal
 from paddock.model.audit_failure import AuditFailure
 from paddock.network.turn import Turns
 from paddock.process.spawner import Spawner
-from paddock.protocol.control import ServerStatus
 from paddock.protocol.question import QuestionParams
+from paddock.server.answer_turns import SharedAnswers
 from paddock.server.audit import audited
 from paddock.server.connection import LARGE_ANSWERS_BYTES, ClientConnection
 from paddock.server.control import open_control_socket
 from paddock.server.descriptor_limit import DESCRIPTOR_LIMIT
-from paddock.server.file_workers import FileWorkers
+from paddock.server.enclosures import Enclosures
 from paddock.server.handlers import Handlers
 from paddock.server.host_rules import HostRules, load_host_rules
 from paddock.server.memory_budget import MemoryBudget
 from paddock.server.metrics import Metrics
 from paddock.server.profiles import Profiles
 from paddock.server.questions import Answer
-from paddock.server.sandboxes import Sandboxes
-from paddock.server.scrape import METRICS_PATH, Scraper
 from paddock.server.services import Services
 from paddock.server.sessions import SessionRegistry
 from paddock.transport import runtime_directory
-from paddock.transport.http import HttpPolicy
+from paddock.transport.input_turns import InputTurns
 from paddock.transport.limits import TransportLimits, WebSocketLimits
 from paddock.transport.link import Link, Receiver
 from paddock.transport.listener import Listener
 from paddock.version import __version__
 
 if TYPE_CHECKING:
+    from paddock.protocol.control import ServerStatus
     from paddock.server.listen_policy import ListenPolicy
+    from paddock.server.scrape import Scraper
+    from paddock.transport.http import HttpPolicy
     from paddock.transport.websocket import WebSocketListener
 
 journal = Journal(logging.getLogger(__name__))
@@ -83,8 +84,7 @@ class Server:
         self.sandbox_problem: str | None = None
         """Why the server can make no sandboxes, once it has found out."""
         self._lanes = Lanes()
-        self._sandboxes = Sandboxes(settings, spawner, sessions.metrics, profiles.cap)
-        self._file_workers = FileWorkers(spawner, self._sandboxes)
+        self._enclosures = Enclosures(settings, spawner, sessions.metrics, profiles.cap)
         self._services = Services(
             settings=settings,
             spawner=spawner,
@@ -95,8 +95,9 @@ class Server:
             lanes=self._lanes,
             large_answers=MemoryBudget(LARGE_ANSWERS_BYTES),
             profiles=profiles,
-            sandboxes=self._sandboxes,
-            file_workers=self._file_workers,
+            enclosures=self._enclosures,
+            request_turns=InputTurns(),
+            shared_answers=SharedAnswers(),
             proxy_turns=Turns(),
             host_rules=host_rules,
         )
@@ -113,7 +114,7 @@ class Server:
         self._has_no_connection = asyncio.Event()
         self._has_no_connection.set()
         self._reloading = asyncio.Lock()
-        self._scraper = Scraper(sessions.metrics, sessions, self._connections, self._sandboxes.count_spares)
+        self._scraper: Scraper | None = None
 
     @property
     def url(self) -> str:
@@ -127,6 +128,8 @@ class Server:
 
     def describe(self) -> ServerStatus:
         """Return the description of the server itself for operators."""
+        from paddock.protocol.control import ServerStatus
+
         uptime_ms = int((time.monotonic() - self._started_at_s) * 1000)
         return ServerStatus(pid=os.getpid(), url=self.url, version=__version__, uptime_ms=uptime_ms)
 
@@ -199,6 +202,11 @@ class Server:
                 assert_never(address)
 
     def _http_policy(self, policy: ListenPolicy) -> HttpPolicy:
+        from paddock.server.scrape import METRICS_PATH, Scraper
+
+        if self._scraper is None:
+            metrics, sessions = self._sessions.metrics, self._sessions
+            self._scraper = Scraper(metrics, sessions, self._connections, self._enclosures.count_spares)
         pages = {METRICS_PATH: self._scraper.page}
         return replace(policy.request_filter, pages=pages, unreadiness=self.unreadiness).answer
 
@@ -233,7 +241,7 @@ class Server:
             profiles = Profiles(settings)
             policy = await asyncio.to_thread(load_listen_policy, settings)
             host_rules = await self._services.host_rules.read()
-            await self._sandboxes.renew(settings, profiles.cap)
+            await self._enclosures.renew(settings, profiles.cap)
             self._services.host_rules.renew(host_rules)
             changed = changed_names(self.settings, settings)
             self.settings = settings
@@ -276,10 +284,9 @@ class Server:
         await self.quiet()
         journal.info("shutdown: connections closed")
         await self._lanes.aclose()
-        await self._file_workers.aclose()
-        await self._sandboxes.end_spares()
+        await self._enclosures.end_idle()
         await self._spawner.aclose()
-        await self._sandboxes.aclose()
+        await self._enclosures.aclose()
         journal.info("shutdown complete")
 
     def _connection_closed(self, connection: ClientConnection) -> None:
@@ -310,10 +317,6 @@ async def serve(settings: Settings | None = None, *, is_listening: bool = True) 
     # The server refuses a policy before it starts anything.
     policy = await _loaded_policy(settings) if is_listening else None
     handlers = Handlers()
-    if is_listening:
-        from paddock.server import preload  # noqa: F401
-
-        handlers.load_all()
     host_rules = HostRules()
     if settings.network_rules_file is not None:
         host_rules = await asyncio.to_thread(load_host_rules, settings.network_rules_file)
@@ -329,10 +332,20 @@ async def serve(settings: Settings | None = None, *, is_listening: bool = True) 
                 # Children get the limits of the spawner, which inherits the raised limit.
                 resource.prlimit(spawner.helper_pid, resource.RLIMIT_NOFILE, former_limit)
                 await server.open(policy)
+                if is_listening:
+                    # In the next turn, which comes before anything that a client sends: whoever has started
+                    # the server need not wait for this.
+                    asyncio.get_running_loop().call_soon(_load_the_rest, handlers)
                 yield server
             finally:
                 lost.cancel()
                 await server.aclose()
+
+
+def _load_the_rest(handlers: Handlers) -> None:
+    from paddock.server import preload  # noqa: F401
+
+    handlers.load_all()
 
 
 async def _loaded_policy(settings: Settings) -> ListenPolicy:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock.config import Settings
@@ -22,6 +21,8 @@ async def audited(settings: Settings) -> AsyncIterator[Audit | None]:
     if settings.audit_log is None:
         yield None
         return
+    from pathlib import Path
+
     from paddock.audit.writer import Audit, AuditOptions
 
     audit = await Audit.open(

@@ -19,6 +19,7 @@ from paddock.sandbox.enforce.spare import Spare
 from paddock.sandbox.launch import Sandbox
 from paddock.sandbox.plan_attempts import PlanAttempts
 from paddock.sandbox.profile.enforced import is_enforced
+from paddock.sandbox.spares import Spares
 from paddock.server.confinement import Confinement
 
 
@@ -45,14 +46,14 @@ def prepare_command(
     )
 
 
-def prepare_spare(sandbox: Sandbox, wanted: Confinement, spec: LaunchSpec) -> Spare:
-    """Make a sandbox ready for the next command like this one. Raises as `Sandbox.prepare_spare`."""
+def prepare_spare(spares: Spares, wanted: Confinement, spec: LaunchSpec) -> Spare:
+    """Make a sandbox ready for the next command like this one. Raises as `Spares.prepare`."""
     assert is_enforced(wanted.profile)
-    return sandbox.prepare_spare(wanted.profile, _command(wanted, spec, []))
+    return spares.prepare(wanted.profile, _command(wanted, spec, []))
 
 
 def take_spare(
-    sandbox: Sandbox, spare: Spare, wanted: Confinement, spec: LaunchSpec, argv: list[str]
+    spares: Spares, spare: Spare, wanted: Confinement, spec: LaunchSpec, argv: list[str]
 ) -> Confined | None:
     """Make a command ready for a sandbox that waits; None if it needs another.
 
@@ -60,8 +61,8 @@ def take_spare(
     """
     assert is_enforced(wanted.profile)
     command = _command(wanted, spec, argv)
-    _require_directory(sandbox, wanted.profile, command)
-    return sandbox.take_spare(spare, wanted.profile, command)
+    _require_directory(spares.sandbox, wanted.profile, command)
+    return spares.take(spare, wanted.profile, command)
 
 
 def _command(wanted: Confinement, spec: LaunchSpec, argv: list[str]) -> Command:

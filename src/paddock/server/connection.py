@@ -59,6 +59,10 @@ TEXT_BYTES_PER_TURN = 64 * 1024
 """Text of longer messages that a connection reads in one turn, bulk data not counted. The worst, entries of a
 profile, takes 0.2 ms for a KiB. One message may be longer, and is the last in its turn."""
 
+WAITING_TEXT_BYTES = 2 * 1024 * 1024
+"""Text of requests that wait for their turn, at which the connection is not read. It becomes many objects,
+and while the garbage collector looks at all that there are, nobody is served."""
+
 LONG_ANSWER_BYTES = 64 * 1024
 """Most answers take microseconds to make; a longer one takes a tenth of a millisecond or more. After it the
 connection takes up no other request in the same turn of the loop."""
@@ -141,7 +145,7 @@ class ClientConnection:
         self.confined: set[ConfinedOperations] = set()
         """The operations under a profile that have files open."""
         self.files = ClientFiles()
-        self.answer_turns = AnswerTurns(lambda: self._is_congested)
+        self.answer_turns = AnswerTurns(lambda: self._is_congested, services.shared_answers)
         """Decides when parked requests are answered."""
         self._link = link
         self._on_closed = on_closed
@@ -154,6 +158,8 @@ class ClientConnection:
             self._carry_out,
             self._finish,
             self._read_if_there_is_room,
+            services.request_turns,
+            services.lanes.step_scheduler,
         )
         self.session: Session
         """The session; every method but `initialize` has one."""
@@ -368,7 +374,7 @@ class ClientConnection:
             await self.local_operations.aclose()
         for confined in list(self.confined):
             await confined.aclose()
-        self.services.file_workers.give_up_placeholders()
+        self.services.enclosures.give_up_placeholders()
         if "downloads" in self.__dict__:
             await self.downloads.aclose()
         if "watches" in self.__dict__:
@@ -455,6 +461,7 @@ class ClientConnection:
         has_room = (
             self._dispatcher.waiting < settings.queued_requests
             and self._dispatcher.waiting_bytes < settings.max_message_bytes
+            and self._dispatcher.waiting_text_bytes < WAITING_TEXT_BYTES
             and self._turn_bytes <= TEXT_BYTES_PER_TURN
             and not self._has_too_many_unread_answers()
         )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import os
-from pathlib import Path
 
 from paddock.config import Settings
 from paddock.errors import ListenError
@@ -45,14 +44,10 @@ async def open_control_socket(settings: Settings, accept: Accept) -> Listener | 
             raise ListenError(choice, "the path of the control socket must be absolute")
         return await unix.listen(choice, accept, limits)
     try:
-        directory = _directory()
+        uid = os.geteuid()
+        directory = runtime_directory.provide(runtime_directory.candidates(os.environ, uid), uid)
         runtime_directory.remove_stale(directory)
         return await unix.listen(runtime_directory.new_socket_path(directory), accept, limits)
     except (ListenError, OSError) as error:
         journal.warning("no control socket; `paddock ps` can't reach this server", reason=str(error))
         return None
-
-
-def _directory() -> Path:
-    uid = os.geteuid()
-    return Path(runtime_directory.provide(runtime_directory.candidates(os.environ, uid), uid))

@@ -8,15 +8,15 @@ beyond which they are refused. With `concurrency` 1 everything runs strictly in 
 or not.
 
 A handler that finishes without waiting costs no task. A long request takes a while to check, so what follows
-it in its queue waits for the next turn of the loop. After a long answer everything waits for the next turn
-(`rest`).
+it in its queue waits for a later turn of the loop. After a long answer everything waits for a later turn
+(`rest`). The connections of a server share the time of these turns.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Coroutine
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from time import perf_counter
 from types import CoroutineType
@@ -25,10 +25,12 @@ from typing import Any, Final
 from msgspec import Struct
 
 from paddock.errors import TooManyWaits
+from paddock.fs.step_scheduler import StepScheduler
 from paddock.protocol.call import Call
 from paddock.protocol.methods import RequestQueue
 from paddock.protocol.structure import Params
 from paddock.server.memory_budget import Grant
+from paddock.transport.input_turns import InputTurns
 
 # Looked up once, not per call.
 _CONTROL: Final = RequestQueue.CONTROL
@@ -74,10 +76,12 @@ class Encoded(Struct, frozen=True):
 class _Queue:
     """The requests of one kind that run, and those that wait for their turn."""
 
-    __slots__ = ("is_resting", "limit", "running", "waiting")
+    __slots__ = ("is_resting", "limit", "running", "share", "waiting")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, turns: InputTurns) -> None:
         self.limit = limit
+        self.share = turns.share()
+        """Gives the turns in which it goes on after a rest."""
         self.running = 0
         self.is_resting = False
         """Whether nothing more begins in this turn of the loop."""
@@ -85,22 +89,39 @@ class _Queue:
 
 
 class Dispatcher:
-    """Runs the calls of one connection. `aclose` cancels what is unfinished and waits for it."""
+    """Runs the calls of one connection. `aclose` cancels what is unfinished and waits for it.
+
+    All dispatchers of a server share the `turns` and the `step_scheduler`.
+    """
 
     def __init__(
-        self, concurrency: int, max_parked: int, handler: Handler, finish: Finish, advanced: Advanced
+        self,
+        concurrency: int,
+        max_parked: int,
+        handler: Handler,
+        finish: Finish,
+        advanced: Advanced,
+        turns: InputTurns,
+        step_scheduler: StepScheduler,
     ) -> None:
         self._handler = handler
         self._finish = finish
         self._advanced = advanced
-        self._ordinary = _Queue(concurrency)
-        self._control = self._ordinary if concurrency == 1 else _Queue(concurrency)
-        self._parked = self._ordinary if concurrency == 1 else _Queue(max_parked)
+        self._step_scheduler = step_scheduler
+        self._ordinary = _Queue(concurrency, turns)
+        self._control = self._ordinary if concurrency == 1 else _Queue(concurrency, turns)
+        self._parked = self._ordinary if concurrency == 1 else _Queue(max_parked, turns)
         self._tasks: set[asyncio.Task[Any]] = set()
         self.waiting = 0
         """The number of calls that have not begun."""
         self.waiting_bytes = 0
         """The total size of the messages of those calls."""
+        self.waiting_text_bytes = 0
+        """The same without their bulk data."""
+        self._subjects: Counter[str | None] = Counter()
+        """The subjects of the ordinary calls among them."""
+        self._opened: Counter[str | None] = Counter()
+        """The same of calls that open their subject."""
         self._is_closed = False
 
     def submit(self, call: Call[Params]) -> bool:
@@ -114,8 +135,11 @@ class Dispatcher:
             self._begin(call, queue, 0.0)
             return True
         queue.waiting.append((call, perf_counter()))
+        if queue is self._ordinary:
+            self._count_subject(call, 1)
         self.waiting += 1
         self.waiting_bytes += call.size_bytes
+        self.waiting_text_bytes += call.text_bytes
         return False
 
     def rest(self) -> None:
@@ -128,13 +152,15 @@ class Dispatcher:
         self._is_closed = True
         self._ordinary.waiting.clear()
         self._control.waiting.clear()
-        self.waiting = self.waiting_bytes = 0
+        self._subjects.clear()
+        self._opened.clear()
+        self.waiting = self.waiting_bytes = self.waiting_text_bytes = 0
 
     async def aclose(self) -> None:
-        """Cancel everything that has not finished."""
+        """Cancel everything that has not finished, a bounded number of calls in one turn of the loop."""
         self.stop()
-        for task in self._tasks:
-            task.cancel()
+        # Each that is parked takes 20 µs to end, and a client may lose many connections at once.
+        await self._step_scheduler.run(_cancelled(tuple(self._tasks)))
         if self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -143,11 +169,15 @@ class Dispatcher:
 
         It must if it opens the subject, or if this one closes it.
         """
-        is_closing = later.method.is_closing
-        return any(
-            (is_closing or call.method.is_opening) and call.subject == later.subject
-            for call, _ in self._ordinary.waiting
-        )
+        # Counted, not searched for: a client may have a thousand calls wait, and ask again and again.
+        counted = self._subjects if later.method.is_closing else self._opened
+        return later.subject in counted
+
+    def _count_subject(self, call: Call[Params], count: int) -> None:
+        for counted in (self._subjects, self._opened) if call.method.is_opening else (self._subjects,):
+            counted[call.subject] += count
+            if not counted[call.subject]:
+                del counted[call.subject]
 
     def _begin(self, call: Call[Params], queue: _Queue, since_s: float) -> None:
         if call.size_bytes > LONG_REQUEST_BYTES and call.text_bytes > LONG_REQUEST_BYTES:
@@ -194,17 +224,27 @@ class Dispatcher:
     def _advance(self, queue: _Queue) -> None:
         while queue.waiting and queue.running < queue.limit and not queue.is_resting and not self._is_closed:
             call, since_s = queue.waiting.popleft()
+            if queue is self._ordinary:
+                self._count_subject(call, -1)
             self.waiting -= 1
             self.waiting_bytes -= call.size_bytes
+            self.waiting_text_bytes -= call.text_bytes
             self._begin(call, queue, since_s)
 
     def _rest(self, queue: _Queue) -> None:
         if not queue.is_resting:
             queue.is_resting = True
-            asyncio.get_running_loop().call_soon(self._end_rest, queue)
+            queue.share.wait(partial(self._end_rest, queue))
 
     def _end_rest(self, queue: _Queue) -> None:
         queue.is_resting = False
         if queue.waiting:
             self._advance(queue)
             self._advanced()
+
+
+def _cancelled(tasks: Iterable[asyncio.Task[Any]]) -> Iterator[None]:
+    """Cancel a task in each step."""
+    for task in tasks:
+        task.cancel()
+        yield

@@ -21,6 +21,7 @@ from paddock.protocol.structure import Result
 if TYPE_CHECKING:
     # The HTTP library loads on first use: most servers never need it.
     from paddock.fetch.exchange import Exchange, Fetcher
+    from paddock.network.turn import Turns
 
 journal = Journal(logging.getLogger(__name__))
 
@@ -48,19 +49,20 @@ class Downloads:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
-    async def fetcher(self, lookups: asyncio.Semaphore) -> Fetcher:
-        """Return the HTTP client that makes the requests; `lookups` are those of the client's session."""
+    async def fetcher(self, lookups: asyncio.Semaphore, turns: Turns) -> Fetcher:
+        """Return the HTTP client that makes the requests; `lookups` are those of the client's session, and
+        `turns` those in which the server reads what hosts send."""
         if self._fetcher is None:
             # In a thread: loading the HTTP library takes tens of milliseconds.
             await asyncio.to_thread(import_module, "paddock.fetch.exchange")
-        return self._loaded_fetcher(lookups)
+        return self._loaded_fetcher(lookups, turns)
 
-    def _loaded_fetcher(self, lookups: asyncio.Semaphore) -> Fetcher:
+    def _loaded_fetcher(self, lookups: asyncio.Semaphore, turns: Turns) -> Fetcher:
         if self._fetcher is None:
             from paddock.fetch.exchange import Fetcher
             from paddock.network.name_lookup import NameLookup
 
-            self._fetcher = Fetcher(NameLookup(lookups=lookups))
+            self._fetcher = Fetcher(NameLookup(lookups=lookups), turns.share().take)
         return self._fetcher
 
     def reserve(self, request_id: str) -> None:

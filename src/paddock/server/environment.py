@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import pwd
+import sys
 from functools import cache
-from pathlib import Path
+from importlib import import_module
 
 from paddock.config import Settings
 from paddock.host_text import utf8_environment, utf8_text
@@ -157,8 +157,20 @@ def _working_directory(fallback: str) -> str:
 def _provider_id() -> str:
     """Return a stable name of this host and user that tells nothing else about them."""
     try:
-        machine = Path("/etc/machine-id").read_text(encoding="ascii").strip()
+        with open("/etc/machine-id", encoding="ascii") as file:
+            machine = file.read().strip()
     except (OSError, UnicodeDecodeError):
         machine = os.uname().nodename
-    digest = hashlib.sha256(f"paddock:{machine}:{os.getuid()}".encode()).hexdigest()
-    return f"sha256:{digest}"
+    return f"sha256:{_sha256(f'paddock:{machine}:{os.getuid()}'.encode())}"
+
+
+def _sha256(data: bytes) -> str:
+    """Return a digest. `hashlib` would load OpenSSL for it, which takes longer than to start a command."""
+    own_implementation = "_sha2" if sys.version_info >= (3, 12) else "_sha256"
+    try:
+        module = import_module(own_implementation)
+    except ImportError:
+        # An interpreter may have been built without it.
+        module = import_module("hashlib")
+    digest: str = module.sha256(data).hexdigest()
+    return digest

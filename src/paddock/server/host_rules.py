@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from paddock.errors import ConfigError, RulesError
 from paddock.model.decision import Action, Origin
 from paddock.model.endpoint import Endpoint, NetworkProtocol
 from paddock.model.profile import HostRule
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _Key = tuple[str, NetworkProtocol]
 
@@ -68,6 +71,8 @@ def load_host_rules(name: str) -> HostRules:
 
     No command that this process confines may change it.
     """
+    from pathlib import Path
+
     path = Path(name)
     return HostRules(path, _read(path))
 

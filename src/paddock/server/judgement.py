@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from paddock.fs.lane import Lane
 from paddock.journal import Journal
 from paddock.model.cause import Cause
@@ -21,12 +23,15 @@ from paddock.process.output_log import OutputLog
 from paddock.process.spawner import ExitReport
 from paddock.sandbox.denial.exhaustion import LAST_WORDS_BYTES, End, exhausted, spent
 from paddock.sandbox.denial.keyword import is_denial
-from paddock.sandbox.enforce.init import Report, ReportKind
+from paddock.sandbox.enforce.report import Report, ReportKind
 
 if TYPE_CHECKING:
     from paddock.sandbox.enforce.confined import Confined
 
 journal = Journal(logging.getLogger(__name__))
+
+SIGNAL_STATUS = 128
+"""The exit status for a death by signal n is this much more than n."""
 
 EXPLANATION_TIMEOUT_S = 5.0
 """If no explanation finishes for this long, although each takes milliseconds, the server gives up the
@@ -71,7 +76,10 @@ class Judge:
                     )
                     return Ending(itself, spent(self._confined.limits, self._end))
         assert report is not None
-        # The init itself may have been killed.
+        # The init itself was killed, and everything with it. bubblewrap then exits as a shell would.
+        number = report.exit_code - SIGNAL_STATUS
+        if report.death_signal is None and number > 0:
+            report = replace(report, wait_status=number)
         return Ending(report, Cause.MEMORY if self._confined.has_starved else None)
 
     async def judgement(self, exit_code: int, output: OutputLog) -> Judgement:

@@ -79,7 +79,7 @@ class Metrics:
         self.gap_bytes = 0
         self.pauses = 0
         self.requests = {
-            name: Histogram(LATENCY_BOUNDS_S) for name, method in METHODS.items() if method.result is not None
+            name: Histogram(LATENCY_BOUNDS_S) for name, method in METHODS.items() if method.is_offered
         }
         """Latency by method, from the arrival of the request to its answer. Only methods that the server
         offers have one."""

@@ -46,18 +46,32 @@ class PlanningThreads:
         """Find out what every plan needs; call this before the first one."""
         return await _result(self.lane.submit(partial(self._begin, make)))
 
+    def begin_plan(self, wanted: Confinement, work: Callable[[], T]) -> asyncio.Future[T] | None:
+        """Begin work that needs a plan now, if it need not wait its turn. `plan` must follow with the result.
+
+        Work without a search never waits behind a search.
+        """
+        is_searched = any(entry.access is Access.DENY for entry in entries_of(wanted.profile))
+        if is_searched or self._searches_always:
+            return None
+        return self.lane.submit(partial(_within_budget, work))
+
     async def plan(
-        self, wanted: Confinement, work: Callable[[], T], give_up: Callable[[T], None] | None = None
+        self,
+        wanted: Confinement,
+        work: Callable[[], T],
+        give_up: Callable[[T], None] | None = None,
+        begun: asyncio.Future[T] | None = None,
     ) -> T:
-        """Run work that needs a plan in a thread, so that work without a search never waits behind a search.
+        """Run work that needs a plan in a thread, unless it has `begun`.
 
         `work` is run again if it turns out to take long; a plan must be the first thing that it makes.
         `give_up` gets the result if the caller is cancelled before it is there.
         """
-        is_searched = any(entry.access is Access.DENY for entry in entries_of(wanted.profile))
-        if not is_searched and not self._searches_always:
+        begun = begun or self.begin_plan(wanted, work)
+        if begun is not None:
             with contextlib.suppress(TakesLong):
-                return await _result(self.lane.submit(partial(_within_budget, work)), give_up)
+                return await _result(begun, give_up)
         await self._turns.take(wanted.client)
         job = self._searching.submit(work)
         # A search goes on though its caller has given up, and takes its client's turn for as long.

@@ -9,29 +9,13 @@ arguments and environments, without what looks secret by its name.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os.path
 from collections.abc import Coroutine
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from paddock.audit.event import (
-    Confinement,
-    Denial,
-    Event,
-    Execution,
-    Exit,
-    Lost,
-    NetworkDecision,
-    SessionOpened,
-    Signal,
-    Start,
-    StartFailed,
-)
 from paddock.errors import (
     AnswerFailed,
     AuditUnwritable,
@@ -40,19 +24,21 @@ from paddock.errors import (
     QuestionWithdrawn,
 )
 from paddock.journal import Journal
-from paddock.model.endpoint import Endpoint
-from paddock.model.execution_note import ExecutionNote
-from paddock.process.description import Description
-from paddock.process.launch import LaunchSpec
-from paddock.process.managed import ManagedProcess
-from paddock.process.output_log import Chunk, Gap
-from paddock.protocol.envelope import RequestId
-from paddock.rpc.questions import Question
 from paddock.server.metrics import Ending, Metrics, QuestionOutcome
 
 if TYPE_CHECKING:
+    from paddock.audit.event import Confinement
     from paddock.audit.writer import Audit
+    from paddock.model.endpoint import Endpoint
+    from paddock.model.execution_note import ExecutionNote
     from paddock.network.policy import Ruling
+    from paddock.process.description import Description
+    from paddock.process.launch import LaunchSpec
+    from paddock.process.managed import ManagedProcess
+    from paddock.process.output_log import Chunk, Gap
+    from paddock.protocol.envelope import RequestId
+    from paddock.rpc.questions import Question
+    from paddock.server.session_audit import SessionAudit
 
 T = TypeVar("T")
 
@@ -78,15 +64,14 @@ class Client(Struct, frozen=True):
 class SessionRecord:
     """Records what happens to one session in the counters, the log and the audit log, if there is one."""
 
-    __slots__ = ("_audit", "_journal", "_large_event", "_metrics", "_output_bytes", "_session")
+    __slots__ = ("_audit", "_journal", "_metrics", "_output_bytes")
 
     def __init__(self, session_id: str, metrics: Metrics, audit: Audit | None = None) -> None:
-        self._session = shown_id(session_id)
-        self._audit = audit
-        self._journal = Journal(logging.getLogger(__name__), session=self._session)
+        session = shown_id(session_id)
+        self._audit = None if audit is None else _session_audit(audit, session)
+        self._journal = Journal(logging.getLogger(__name__), session=session)
         self._metrics = metrics
         self._output_bytes = metrics.output_bytes
-        self._large_event = asyncio.Lock()
 
     # --- the session --------------------------------------------------------
 
@@ -94,22 +79,15 @@ class SessionRecord:
         """Record that a client has begun the session."""
         self._metrics.sessions_opened += 1
         self._journal.info("session opened", connection=client.connection, client=client.name)
-        self._tell(self._attached(client))
+        if self._audit is not None:
+            self._audit.attached(client, is_resumed=False)
 
     def resumed(self, client: Client) -> None:
         """Record that a client has come back to the session."""
         self._metrics.sessions_resumed += 1
         self._journal.info("session resumed", connection=client.connection, client=client.name)
-        self._tell(replace(self._attached(client), resumed=True))
-
-    def _attached(self, client: Client) -> SessionOpened:
-        return SessionOpened(
-            session=self._session,
-            connection=client.connection,
-            client=client.name,
-            peer=client.peer,
-            operator=client.is_operator,
-        )
+        if self._audit is not None:
+            self._audit.attached(client, is_resumed=True)
 
     def detached(self, ttl_s: float, processes: int) -> None:
         """Record that the session's connection is lost."""
@@ -140,21 +118,8 @@ class SessionRecord:
         sandbox: Confinement | None = None,
     ) -> None:
         """Record a program before it starts; it may start when this has returned. Raises AuditUnwritable."""
-        if self._audit is None:
-            return
-        event = Start(
-            session=self._session,
-            connection=connection,
-            request=request,
-            process=description.process_id,
-            argv=tuple(description.argv),
-            arg0=spec.argv[0] if spec.argv[0] != description.argv[0] else None,
-            cwd=spec.cwd,
-            env=spec.env,
-            terminal=description.is_terminal,
-            sandbox=sandbox,
-        )
-        await self._commit(self._audit, event)
+        if self._audit is not None:
+            await self._audit.commit_start(description, spec, connection, request, sandbox)
 
     def started(
         self, process: ManagedProcess, duration_s: float, connection: int, request: RequestId
@@ -185,15 +150,8 @@ class SessionRecord:
         reason = str(error) or "the server ended"
         # The audit log has no entry for a start that could not be recorded. Otherwise a client could make any
         # number of entries wait.
-        if not isinstance(error, AuditUnwritable):
-            failed = StartFailed(
-                session=self._session,
-                connection=connection,
-                request=request,
-                process=description.process_id,
-                reason=reason,
-            )
-            self._tell(failed)
+        if self._audit is not None and not isinstance(error, AuditUnwritable):
+            self._audit.not_started(description.process_id, reason, connection, request)
         self._metrics.start_failures += 1
         self._journal.info(
             "process failed",
@@ -209,16 +167,8 @@ class SessionRecord:
 
         A caller that can be made to do this at will then waits for `drain`.
         """
-        process_id = process.description.process_id
-        self._tell(
-            Signal(
-                session=self._session,
-                connection=connection,
-                request=request,
-                process=process_id,
-                signal=signal,
-            )
-        )
+        if self._audit is not None:
+            self._audit.signalled(process.description.process_id, signal, connection, request)
 
     def executes(self, process_id: str, note: ExecutionNote) -> None:
         """Record that a rule or an answer has decided on a program."""
@@ -235,22 +185,8 @@ class SessionRecord:
 
         Raises AuditUnwritable.
         """
-        if self._audit is None:
-            return
-        event = Execution(
-            session=self._session,
-            process=process_id,
-            exec_id=note.exec_id,
-            program=note.program,
-            argv=note.argv,
-            cwd=note.cwd,
-            verdict=note.verdict.value,
-            reason=note.reason,
-            rule=None if note.origin is None else str(note.origin),
-            justification=note.justification,
-            not_escalated=note.not_escalated,
-        )
-        await self._commit(self._audit, event)
+        if self._audit is not None:
+            await self._audit.commit_execution(process_id, note)
 
     async def reaches(self, process_id: str, endpoint: Endpoint, ruling: Ruling) -> None:
         """Record a policy's decision on a host, which may be reached once this returns. Raises
@@ -265,19 +201,8 @@ class SessionRecord:
             decision=ruling.decision,
             rule=ruling.rule,
         )
-        if self._audit is None:
-            return
-        event = NetworkDecision(
-            session=self._session,
-            process=process_id,
-            host=endpoint.host,
-            port=endpoint.port,
-            protocol=endpoint.protocol,
-            decision="allow" if ruling.is_allowed else "forbidden",
-            rule=ruling.rule,
-            reason=ruling.message or ruling.reason,
-        )
-        await self._commit(self._audit, event)
+        if self._audit is not None:
+            await self._audit.commit_host(process_id, endpoint, ruling)
 
     def output(self, chunk: Chunk) -> None:
         """Count output that was read. Do no more: this is on the path of every chunk."""
@@ -290,38 +215,16 @@ class SessionRecord:
             self._metrics.endings[Ending.SIGNAL] += 1
         else:
             self._metrics.endings[Ending.FAILURE if process.exit_code else Ending.SUCCESS] += 1
-        process_id = process.description.process_id
-        is_denied = process.judgement.is_denied
         self._journal.info(
             "process exited",
-            process=process_id,
+            process=process.description.process_id,
             exit_code=process.exit_code,
             signal=signal,
             cause=process.cause,
-            sandbox_denied=is_denied or None,
+            sandbox_denied=process.judgement.is_denied or None,
         )
-        assert process.exit_code is not None
-        for denial in process.judgement.denials:
-            self._tell(
-                Denial(
-                    session=self._session,
-                    process=process_id,
-                    operation=denial.kind,
-                    subject=denial.target,
-                    reason=denial.rule,
-                    certain=denial.is_certain,
-                )
-            )
-        ended = Exit(
-            session=self._session,
-            process=process_id,
-            pid=process.pid,
-            exit_code=process.exit_code,
-            signal=signal,
-            cause=process.cause,
-            sandbox_denied=is_denied,
-        )
-        self._tell(ended)
+        if self._audit is not None:
+            self._audit.exited(process)
 
     def closed(self, process: ManagedProcess) -> None:
         """Record that no further output can come."""
@@ -339,7 +242,8 @@ class SessionRecord:
         self._metrics.dropped_bytes += process.log.dropped_bytes
         process_id = process.description.process_id
         self._journal.warning("process lost", process=process_id, reason=process.failure)
-        self._tell(Lost(session=self._session, process=process_id, reason=process.failure or ""))
+        if self._audit is not None:
+            self._audit.lost(process)
 
     def gap(self, process: ManagedProcess, gap: Gap) -> None:
         """Record that a reader was told that output is missing."""
@@ -391,15 +295,6 @@ class SessionRecord:
 
     # --- the audit log ------------------------------------------------------
 
-    async def _commit(self, audit: Audit, event: Event) -> None:
-        """Write an event. Of those that take long, a session has one written at a time."""
-        async with self._large_event if audit.is_slow_with(event) else nullcontext():
-            await audit.commit(event)
-
-    def _tell(self, event: Event) -> None:
-        if self._audit is not None:
-            self._audit.record(event)
-
     def paced(self, result: T) -> T | Coroutine[Any, Any, T]:
         """Return an answer at once or after `drain`: a client may ask faster than a disk can write."""
         return result if self._audit is None or self._audit.has_room else self._later(result)
@@ -412,6 +307,13 @@ class SessionRecord:
         """Wait until the audit log has caught up."""
         if self._audit is not None:
             await self._audit.drain()
+
+
+def _session_audit(audit: Audit, session: str) -> SessionAudit:
+    # Few servers have an audit log, and it takes a while to load what it holds.
+    from paddock.server.session_audit import SessionAudit
+
+    return SessionAudit(audit, session)
 
 
 def shown_id(session_id: str) -> str:

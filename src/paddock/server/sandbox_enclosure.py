@@ -24,7 +24,7 @@ from paddock.process.launch import LaunchSpec
 from paddock.process.output_log import OutputLog
 from paddock.process.spawn_request import FIRST_INHERITED
 from paddock.process.spawner import ExitReport
-from paddock.sandbox.enforce.init import Report, ReportKind
+from paddock.sandbox.enforce.report import Report, ReportKind
 from paddock.server.judgement import Judge
 
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ class SandboxEnclosure:
         self._is_listening = False
         self._heard = 0
         """Reports that were seen while it listened."""
+        self._begun_end: int | None = None
+        """Becomes readable when what takes time at the end has been done, if somebody does it by now."""
 
     @property
     def start(self) -> SandboxStart:
@@ -157,6 +159,8 @@ class SandboxEnclosure:
             self._stop_listening()
         self._heard = len(reports)
         if has_exited:
+            # Others do it while this process gets around to wait for them.
+            self._begun_end = self._confined.begin_to_end(was_killed=False)
             tell()
 
     def _stop_listening(self) -> None:
@@ -195,8 +199,11 @@ class SandboxEnclosure:
         ending = partial(self._confined.ended, was_killed=was_killed)
         if not self._confined.takes_time_to_end:
             return ending()
-        # A hop to a thread and back takes as long as the janitor's work.
-        if (begun := self._confined.begin_to_end(was_killed=was_killed)) is not None:
+        begun, self._begun_end = self._begun_end, None
+        if begun is None:
+            # A hop to a thread and back takes as long as the janitor's work.
+            begun = self._confined.begin_to_end(was_killed=was_killed)
+        if begun is not None:
             try:
                 await _readable(begun)
             finally:
@@ -211,9 +218,14 @@ class SandboxEnclosure:
 async def _readable(file: int) -> None:
     """Wait until a descriptor can be read, or is at its end."""
     loop = asyncio.get_running_loop()
-    told = asyncio.Event()
-    loop.add_reader(file, told.set)
+    told = loop.create_future()
+
+    def tell() -> None:
+        if not told.done():
+            told.set_result(None)
+
+    loop.add_reader(file, tell)
     try:
-        await told.wait()
+        await told
     finally:
         loop.remove_reader(file)

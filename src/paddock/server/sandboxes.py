@@ -7,8 +7,10 @@ starts. It finds out once what this host can do.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from functools import partial
+from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
@@ -19,7 +21,7 @@ from paddock.fs.lane import Lane
 from paddock.model.host import Enforcement
 from paddock.process.launch import LaunchSpec
 from paddock.process.spawn_request import encoded_strings
-from paddock.sandbox.enforce.init import ReportKind
+from paddock.sandbox.enforce.report import ReportKind
 from paddock.sandbox.plan_attempts import PlanAttempts
 from paddock.server.confinement import Confinement
 from paddock.server.judgement import Judge
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from paddock.sandbox.enforce.spare import Spare
     from paddock.sandbox.launch import Sandbox
     from paddock.sandbox.plan.cap import Cap
+    from paddock.sandbox.spares import Spares
     from paddock.server.holder import Holder
     from paddock.server.metrics import Metrics
     from paddock.server.plan_snapshot import PlanSnapshot
@@ -60,6 +63,7 @@ class Sandboxes:
         self._threads = PlanningThreads()
         self._explaining = Lane("paddock-denial", EXPLAINING_THREADS)
         self._sandbox: Sandbox | None = None
+        self._spares: Spares | None = None
         self._sandbox_lock = asyncio.Lock()
 
     async def enclose(
@@ -140,6 +144,10 @@ class Sandboxes:
             self._threads.lane.submit_surely(self._sandbox.close)
         await self._threads.aclose()
         await self._explaining.aclose()
+        if self._sandbox is not None:
+            # The program may go on for long. Without a thread, a zombie stays until it ends.
+            with contextlib.suppress(RuntimeError):
+                Thread(target=self._sandbox.janitor.bury, name="paddock-bury", daemon=True).start()
 
     async def _enclose(
         self,
@@ -185,14 +193,15 @@ class Sandboxes:
         self, wanted: Confinement, command: LaunchSpec, argv: list[str], warm: WarmSandbox
     ) -> SandboxEnclosure | None:
         """Prepare a command for a spare sandbox; return None if a new sandbox for it would differ."""
-        assert self._sandbox is not None
+        assert self._spares is not None
         assert self._warm is not None
         from paddock.server.command_preparation import take_spare
 
         # The janitor makes the placeholders while a thread finds out whether this is the right sandbox.
-        self._sandbox.begin_taking(warm.spare)
-        take = partial(take_spare, self._sandbox, warm.spare, wanted, command, argv)
-        taking = asyncio.ensure_future(self._threads.plan(wanted, take, self._give_up))
+        self._spares.begin_taking(warm.spare)
+        take = partial(take_spare, self._spares, warm.spare, wanted, command, argv)
+        begun = self._threads.begin_plan(wanted, take)
+        taking = asyncio.ensure_future(self._threads.plan(wanted, take, self._give_up, begun))
         try:
             confined = await asyncio.shield(taking)
         except BaseException:
@@ -209,11 +218,11 @@ class Sandboxes:
 
     async def _make_spare(self, wanted: Confinement, command: LaunchSpec) -> tuple[Spare, Holder]:
         """Make a sandbox, and start it. Raises Unsuitable, FileMoved, OSError, or as `enclose`."""
-        assert self._sandbox is not None
+        assert self._spares is not None
         from paddock.server.command_preparation import prepare_spare
         from paddock.server.holder import Holder
 
-        prepare = partial(prepare_spare, self._sandbox, wanted, command)
+        prepare = partial(prepare_spare, self._spares, wanted, command)
         spare = await self._threads.plan(wanted, prepare, self._give_up_spare)
         judge = Judge(spare.confined, [], self._explaining)
         enclosure = SandboxEnclosure(spare.confined, judge, self._threads.lane, awaited=ReportKind.WAITING)
@@ -230,18 +239,23 @@ class Sandboxes:
         return spare, holder
 
     async def _ready(self) -> Sandbox:
+        if self._sandbox is not None and not self._sandbox_lock.locked():
+            return self._sandbox
         async with self._sandbox_lock:
             if self._sandbox is None:
                 self._sandbox = await self._threads.begin(self._make)
-                # The thread has loaded the module.
+                # The thread has loaded the modules.
+                from paddock.sandbox.spares import Spares
                 from paddock.server.warm_sandboxes import WarmSandboxes
 
+                self._spares = Spares(self._sandbox)
                 limit, ttl_s = self._settings.warm_sandboxes, self._settings.warm_ttl_s
                 self._warm = WarmSandboxes(self._spawner, limit, ttl_s, self._metrics.warm_ends)
             return self._sandbox
 
     def _make(self) -> Sandbox:
         # Most servers never confine anything, and it takes a while to load.
+        import paddock.sandbox.spares
         import paddock.server.warm_sandboxes  # noqa: F401
         from paddock.server.sandbox_setup import make_sandbox
 
@@ -253,11 +267,11 @@ class Sandboxes:
 
     async def _leave(self, taking: asyncio.Future[Confined | None], spare: Spare) -> None:
         """Clear away what a start has begun in a spare sandbox, once nobody uses it any more."""
-        assert self._sandbox is not None
+        assert self._spares is not None
         await asyncio.wait([taking])
         if not taking.cancelled() and taking.exception() is None:
             self._give_up(taking.result())
-        await self._threads.lane.submit_surely(partial(self._sandbox.leave_spare, spare))
+        await self._threads.lane.submit_surely(partial(self._spares.leave, spare))
 
     def _give_up(self, confined: Confined | None) -> None:
         """Clear away a prepared sandbox that nobody waits for any more."""

@@ -6,7 +6,6 @@ import os
 import resource
 import time
 from collections.abc import Callable, Iterator, Sized
-from pathlib import Path
 
 from paddock.server.exposition import CONTENT_TYPE, Family, Kind, render, single
 from paddock.server.metrics import Metrics
@@ -120,5 +119,6 @@ def _open_descriptors() -> int:
 
 def _resident_bytes() -> int:
     """Return the second number of /proc/self/statm, a count of pages (proc(5)), in bytes."""
-    pages = Path("/proc/self/statm").read_bytes().split()[1]
+    with open("/proc/self/statm", "rb") as file:
+        pages = file.read().split()[1]
     return int(pages) * resource.getpagesize()

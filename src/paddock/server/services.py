@@ -13,14 +13,15 @@ if TYPE_CHECKING:
     from paddock.network.turn import Turns
     from paddock.process.spawner import Spawner
     from paddock.protocol.control import ServerStatus
+    from paddock.server.answer_turns import SharedAnswers
     from paddock.server.connection import HandlerTable
-    from paddock.server.file_workers import FileWorkers
+    from paddock.server.enclosures import Enclosures
     from paddock.server.host_rules import HostRules
     from paddock.server.memory_budget import MemoryBudget
     from paddock.server.metrics import Metrics
     from paddock.server.profiles import Profiles
-    from paddock.server.sandboxes import Sandboxes
     from paddock.server.sessions import SessionRegistry
+    from paddock.transport.input_turns import InputTurns
 
 
 class Services(Struct, frozen=True):
@@ -35,7 +36,8 @@ class Services(Struct, frozen=True):
     lanes: Lanes
     large_answers: MemoryBudget
     profiles: Profiles
-    sandboxes: Sandboxes
-    file_workers: FileWorkers
+    enclosures: Enclosures
+    request_turns: InputTurns
+    shared_answers: SharedAnswers
     proxy_turns: Turns
     host_rules: HostRules

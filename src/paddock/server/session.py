@@ -30,6 +30,7 @@ from paddock.process.description import Description
 from paddock.process.leftover_groups import LeftoverGroups
 from paddock.process.managed import ManagedProcess
 from paddock.process.output_log import Chunk
+from paddock.process.wake_turns import WakeTurns
 from paddock.protocol.denial import encode_denials
 from paddock.protocol.intercept import ExecEvent, encode_note, encode_summary
 from paddock.protocol.network import POLICY_DECISION
@@ -66,7 +67,7 @@ class Session:
     """Processes and the client they report to.
 
     It calls `on_ended` when nothing of it is left, and `on_remembered` when it has become a memory. `ttl_s`
-    is how long it waits for its client to come back.
+    is how long it waits for its client to come back. All sessions of a server share the `wake_turns`.
     """
 
     def __init__(
@@ -77,8 +78,10 @@ class Session:
         on_remembered: Callable[[Session], None],
         ttl_s: float,
         record: SessionRecord,
+        wake_turns: WakeTurns | None = None,
     ) -> None:
         self.id = session_id
+        self._wake_turns = wake_turns or WakeTurns()
         self._is_behind = False
         self._behind: list[Callable[[], None]] = []
         self.record = record
@@ -219,7 +222,8 @@ class Session:
             self._leftover_groups.sweep()
             if self._live + len(self._leftover_groups) >= limit:
                 raise TooManyProcesses(limit)
-        managed = ManagedProcess(description, self, self._settings.retained_output_bytes_per_process)
+        retained_bytes = self._settings.retained_output_bytes_per_process
+        managed = ManagedProcess(description, self, retained_bytes, self._wake_turns)
         if self._outbox is not None and self._outbox.is_congested:
             managed.pause_output()
         entry = self._processes[description.process_id] = SessionProcess(managed)

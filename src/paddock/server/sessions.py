@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from paddock.config import Settings
 from paddock.errors import UnknownQuestion, UnknownSession
 from paddock.process.managed import ManagedProcess
+from paddock.process.wake_turns import WakeTurns
 from paddock.server.metrics import Metrics
 from paddock.server.outbox import Outbox
 from paddock.server.record import SessionRecord
@@ -28,6 +29,7 @@ class SessionRegistry:
         self._settings = settings
         self._sessions: dict[str, Session] = {}
         self._memories: dict[str, Session] = {}
+        self._wake_turns = WakeTurns()
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -86,7 +88,9 @@ class SessionRegistry:
         ttl_s = self._settings.session_ttl_s if ttl_s is None else ttl_s
         session_id = str(uuid.uuid4())
         record = SessionRecord(session_id, self.metrics, self.audit)
-        session = Session(session_id, self._settings, self._forget, self._remember, ttl_s, record)
+        session = Session(
+            session_id, self._settings, self._forget, self._remember, ttl_s, record, self._wake_turns
+        )
         session.client_name = client_name
         session.attach(outbox)
         self._sessions[session.id] = session

@@ -1,7 +1,7 @@
 """Spare sandboxes of a server: made while nobody waits, for confinements that were requested lately.
 
 A spare serves one command. The server takes it only if everything that it depends on is as it was when it was
-made: this module checks the mounts and limits of the host, and `Sandbox.take_spare` checks the plan and the
+made: this module checks the mounts and limits of the host, and `Spares.take` checks the plan and the
 files. If any check fails, the spare ends, and the command gets a new sandbox.
 
 A spare that no command takes in time ends. All of them end with the server, however it ends: their init sees
@@ -34,15 +34,16 @@ from paddock.server.metrics import WarmEnd
 journal = Journal(logging.getLogger(__name__))
 
 LIMITS: Final = tuple(
-    value for name, value in vars(resource).items() if name.startswith("RLIMIT_") and isinstance(value, int)
+    {value for name, value in vars(resource).items() if name.startswith("RLIMIT_") and isinstance(value, int)}
 )
+"""One of them has two names."""
 
 REFUSED_COUNT: Final = 64
 """Keys that are known to have no spares. Each is a profile and a few paths."""
 
-HEAD_START_S: Final = 0.005
-"""How long a command runs before the next spare is made: to start and end `true` takes half of it. An agent
-takes longer before its next command."""
+HEAD_START_S: Final = 0.02
+"""How long to wait after a start before the next spare is made. A command that follows at once would compete
+with it for the processors, and start later than without spares. An agent takes longer before its next one."""
 
 CLOSE_TIMEOUT_S: Final = 5.0
 """A spare whose thread is stuck in the kernel is left behind after this; it ends with the server."""
@@ -194,8 +195,13 @@ class WarmSandboxes:
 
     def _made_all(self, making: asyncio.Task[None]) -> None:
         self._making = None
-        if not making.cancelled() and (error := making.exception()) is not None:
+        if making.cancelled():
+            return
+        if (error := making.exception()) is not None:
             journal.error("spare sandboxes could not be made", error=error)
+            return
+        # A start may have ended since the task did, and have found it still here.
+        self._make_more()
 
     async def _make_all(self) -> None:
         # Many commands end at once, and the news of it must not wait for a plan.
@@ -277,7 +283,8 @@ class WarmSandboxes:
 
     def _limits(self) -> list[tuple[int, int]]:
         """Return the limits of a process that is started now."""
-        return [resource.prlimit(self._spawner.helper_pid, number) for number in LIMITS]
+        pid = self._spawner.helper_pid
+        return [resource.prlimit(pid, number) for number in LIMITS]
 
 
 async def _close_after(user: asyncio.Future[Any] | None, warm: WarmSandbox) -> None:

@@ -34,6 +34,7 @@ from paddock.protocol.value_count import count_strings
 from paddock.sandbox.denial.escalation import Escalation, Leader, ProcessStatus, escalation_of, status_of
 from paddock.sandbox.denial.exec_answer import Deny, Escalate, ExecAnswer, ExecPolicy, Run, Withdraw, leave
 from paddock.sandbox.denial.exec_call import NOT_THERE, ExecCall, ExecCallReader
+from paddock.sandbox.denial.stubs import HELD_BYTES_LIMIT
 
 journal = Journal(logging.getLogger(__name__))
 
@@ -67,6 +68,7 @@ _SIGNAL: Final = struct.Struct("=i")
 """A signal for such a program, as paddock-leader takes it."""
 _DENIED: Final = "Execution denied: "
 _UNDECIDED: Final = Deny(f"{_DENIED}no decision could be made\n")
+_TOO_MANY: Final = Deny(f"{_DENIED}too many executions of this command wait for an answer\n")
 
 
 class _Stream(Struct, eq=False):
@@ -88,6 +90,12 @@ class _Stream(Struct, eq=False):
     must not."""
     program: socket.socket | None = None
     """Reports on the program outside; closing it ends the program."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Return about how much memory the arguments and variables take that are kept for it."""
+        called = 0 if self.call is None else self.call.size_bytes
+        return called + (0 if self.escalation is None else len(self.escalation.told))
 
 
 class WrapperServer:
@@ -217,6 +225,9 @@ class WrapperServer:
             if not data:
                 self._end(stream)
                 return
+            if len(stream.files) > wire.FILES_LIMIT:
+                # The bytes of one message may come one by one, with more descriptors each time.
+                raise WireError("received more descriptors than one message carries")
             if sum(each.reader.held_bytes for each in self._streams.values()) + len(data) > HELD_BYTES:
                 raise WireError("too many questions at once")
             for message in stream.reader.feed(data):
@@ -294,10 +305,21 @@ class WrapperServer:
             # Rules and answers come from outside; whatever they lead to, nothing runs undecided.
             journal.error("no decision could be made on an execution", error=error)
             answer = _UNDECIDED
+        if not isinstance(answer, Run | Deny) and not self._may_wait(call):
+            if callable(answer):
+                answer()
+            else:
+                leave(answer)
+            answer = _TOO_MANY
         if callable(answer):
             stream.withdraw = answer
         else:
             self._carry_out(stream, answer)
+
+    def _may_wait(self, call: ExecCall) -> bool:
+        """Return whether a call may be kept until somebody decides, or sends its descriptors."""
+        held_bytes = sum(stream.held_bytes for stream in self._streams.values())
+        return held_bytes <= max(HELD_BYTES_LIMIT, call.size_bytes)
 
     def _require_root(self, process: int) -> None:
         """See files as the command does. Raises OSError if the process has ended, or is not in the sandbox.
@@ -338,6 +360,9 @@ class WrapperServer:
         """Tell a wrapper what to do. Raises OSError."""
         if isinstance(answer, Escalate):
             answer = self._prepare(stream, answer) or answer
+        if stream.call is not None:
+            # A wrapper may keep its stream for as long as it likes.
+            stream.call.close()
         match answer:
             case Run():
                 self._say(stream, wire.run())

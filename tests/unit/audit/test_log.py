@@ -128,6 +128,33 @@ def test_a_segment_that_was_removed_under_the_server_is_noticed(path: Path) -> N
     log.close()
 
 
+@pytest.mark.parametrize("name", ["audit-00000001.jsonl", TIP_NAME])
+def test_a_file_that_was_moved_or_replaced_under_the_server_is_noticed(path: Path, name: str) -> None:
+    log = open_log(path)
+    (path / name).rename(path / "away")
+    assert "was moved away while it was written" in str(log.append(stamped(a_start())).error)
+
+    (path / name).touch()
+    assert "was replaced while it was written" in str(log.append(stamped(a_start())).error)
+
+    (path / "away").rename(path / name)
+    assert log.append(stamped(a_start())).error is None
+    log.close()
+    assert verify(path).is_sound
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_a_segment_that_somebody_else_cuts_or_writes_to_is_noticed(path: Path, change: int) -> None:
+    log = open_log(path)
+    segment = segments(path)[0]
+    os.truncate(segment, segment.stat().st_size + change)
+
+    outcome = log.append(stamped(a_start()))
+    assert outcome.count == 0
+    assert "somebody else has cut its segment or written to it" in str(outcome.error)
+    log.release()
+
+
 # --- after a kill -----------------------------------------------------------
 
 
@@ -290,6 +317,39 @@ def test_what_does_not_fit_is_not_counted_and_the_chain_goes_on_when_there_is_ro
     assert report.problems == []
     assert len(report.notes) == (room_bytes not in (0,))
     assert report.records == 4 + outcome.count
+
+
+def test_wherever_a_disk_is_full_again_and_again_the_log_verifies(path: Path) -> None:
+    log = open_log(path, segment_bytes=10**6)
+    log.append(stamped(an_exit()))
+    line_bytes = len(segments(path)[0].read_bytes().splitlines(keepends=True)[-1])
+    counted = 2
+    for first_bytes in (0, 1, 9, line_bytes - 2, line_bytes - 1, line_bytes):
+        for again_bytes in (0, 1, 2, 9, line_bytes - 1, line_bytes, line_bytes + 1):
+            for room_bytes in (first_bytes, again_bytes, 1):
+                with full_disk(path, room_bytes):
+                    counted += log.append(stamped(an_exit())).count
+                assert verify(path).problems == []
+            counted += log.append(stamped(an_exit())).count
+    log.release()
+
+    report = verify(path)
+    assert report.problems == []
+    assert report.records == log.last.seq == counted
+
+
+def test_a_line_that_lacks_nothing_but_its_end_and_was_not_counted_is_no_record(path: Path) -> None:
+    log = open_log(path)
+    before = len(records(path))
+    log.append(stamped(an_exit("known")))
+    line_bytes = len(segments(path)[0].read_bytes().splitlines(keepends=True)[-1])
+    with full_disk(path, line_bytes - 1):
+        assert log.append(stamped(an_exit("other"))).count == 0
+    assert log.append(stamped(an_exit("third"))).count == 1
+    log.close()
+
+    assert verify(path).problems == []
+    assert [record.get("process") for record in records(path)[before:]] == ["known", "third", None]
 
 
 def test_a_server_does_not_start_with_a_log_that_it_cannot_write(path: Path) -> None:

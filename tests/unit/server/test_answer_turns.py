@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from paddock.server.answer_turns import ANSWERS_PER_TURN, AnswerTurns
+from paddock.server.answer_turns import ANSWERS_PER_TURN, AnswerTurns, SharedAnswers
 
 
 class Client:
     """Whether it is behind, and what it was answered."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared: SharedAnswers | None = None) -> None:
         self.is_congested = False
         self.answered: list[int] = []
-        self.turns = AnswerTurns(lambda: self.is_congested)
+        self.turns = AnswerTurns(lambda: self.is_congested, shared or SharedAnswers())
 
     async def answer(self, number: int) -> None:
         await self.turns.take()
@@ -77,3 +77,24 @@ async def test_those_who_gave_up_take_nobodys_turn() -> None:
     await tasks[-1]
 
     assert client.answered == [3 * ANSWERS_PER_TURN - 1]
+
+
+async def test_connections_share_the_answers_of_a_turn_and_none_waits_for_all_of_another() -> None:
+    shared = SharedAnswers()
+    clients = [Client(shared) for _ in range(5)]
+    clients[3].is_congested = True
+    count = 3 * ANSWERS_PER_TURN
+    tasks = [task for client in clients for task in client.wake(count)]
+
+    before = 0
+    while sum(task.done() for task in tasks) < 4 * count:
+        await asyncio.sleep(0)
+        answered = [len(client.answered) for client in clients]
+        assert sum(answered) - before <= ANSWERS_PER_TURN
+        before = sum(answered)
+    assert [len(client.answered) for client in clients] == [count, count, count, 0, count]
+
+    clients[3].is_congested = False
+    clients[3].turns.resume()
+    await asyncio.gather(*tasks)
+    assert all(client.answered == list(range(count)) for client in clients)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
+
+import pytest
 
 from paddock.errors import InvalidRequest, TooManyWaits
+from paddock.fs.step_scheduler import STEPS_PER_TURN, StepScheduler
 from paddock.protocol.call import Call
 from paddock.protocol.methods import METHODS
 from paddock.protocol.structure import NoParams, Params
 from paddock.server.dispatch import LONG_REQUEST_BYTES, Dispatcher, Parked
+from paddock.transport.input_turns import InputTurns
 
 ORDINARY = METHODS["process/read"]
 CONTROL = METHODS["environment/status"]
@@ -24,14 +28,25 @@ MAX_PARKED = 3
 class Bench:
     """A dispatcher whose handlers wait for the test."""
 
-    def __init__(self, concurrency: int) -> None:
+    def __init__(
+        self, concurrency: int, turns: InputTurns | None = None, max_parked: int = MAX_PARKED
+    ) -> None:
         self.begun: list[int] = []
         self.finished: list[tuple[int, Any]] = []
         self.waited: set[int] = set()
         self.gates: dict[int, asyncio.Future[Any]] = {}
         self.heard: asyncio.Future[None] | None = None
         self.left_at_advances: list[int] = []
-        self.dispatcher = Dispatcher(concurrency, MAX_PARKED, self.handle, self.finish, self.advanced)
+        self.ended = 0
+        self.dispatcher = Dispatcher(
+            concurrency,
+            max_parked,
+            self.handle,
+            self.finish,
+            self.advanced,
+            turns or InputTurns(),
+            StepScheduler(),
+        )
 
     def submit(self, number: int, *, is_control: bool = False) -> None:
         self.dispatcher.submit(Call(number, CONTROL if is_control else ORDINARY, NoParams(), size_bytes=10))
@@ -48,7 +63,10 @@ class Bench:
         return Parked(self.wait(gate)) if call.id >= PARKED else self.wait(gate)
 
     async def wait(self, gate: asyncio.Future[Any]) -> Any:
-        return await gate
+        try:
+            return await gate
+        finally:
+            self.ended += 1
 
     def finish(self, call: Call[Params], result: Any, error: Exception | None, since_s: float) -> None:
         assert isinstance(call.id, int)
@@ -251,7 +269,7 @@ async def test_an_error_of_a_handler_is_its_outcome() -> None:
     def finish(_call: Call[Params], _result: Any, error: Exception | None, _since_s: float) -> None:
         outcomes.append(error)
 
-    dispatcher = Dispatcher(2, MAX_PARKED, refuse, finish, lambda: None)
+    dispatcher = Dispatcher(2, MAX_PARKED, refuse, finish, lambda: None, InputTurns(), StepScheduler())
     dispatcher.submit(Call(1, ORDINARY, NoParams(), size_bytes=0))
 
     assert outcomes == [problem]
@@ -267,3 +285,67 @@ async def test_closing_cancels_what_runs_and_forgets_what_waits() -> None:
     assert bench.gates[1].cancelled() or not bench.gates[1].done()
     assert bench.begun == [1]
     assert bench.finished == []
+
+
+async def test_only_one_of_many_connections_goes_on_after_a_rest_in_a_turn_without_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("paddock.transport.input_turns.TURN_S", 1e-9)
+    turns = InputTurns()
+    benches = [Bench(2, turns) for _ in range(20)]
+    for bench in benches:
+        bench.submit(-1)
+        bench.dispatcher.rest()
+        bench.submit(-2)
+        bench.submit(-3, is_control=True)
+    begun = 20
+    for _ in range(2 * len(benches) + 1):
+        await asyncio.sleep(0)
+        now = sum(len(bench.begun) for bench in benches)
+        assert now - begun <= 1
+        begun = now
+    assert all(sorted(bench.begun) == [-3, -2, -1] for bench in benches)
+
+
+async def test_closing_cancels_a_bounded_number_of_parked_calls_in_a_turn() -> None:
+    count = 10 * STEPS_PER_TURN
+    bench = Bench(2, max_parked=count)
+    for number in range(count):
+        bench.submit(PARKED + number)
+    await asyncio.sleep(0)
+    closing = asyncio.ensure_future(bench.dispatcher.aclose())
+    before = 0
+    while not closing.done():
+        await asyncio.sleep(0)
+        assert bench.ended - before <= STEPS_PER_TURN
+        before = bench.ended
+    assert bench.ended == count
+    assert bench.finished == []
+
+
+class Watched:
+    """Parameters that count how often their subject is looked at."""
+
+    looks = 0
+
+    @property
+    def process_id(self) -> str:
+        Watched.looks += 1
+        return "p"
+
+
+async def test_a_control_request_is_not_compared_with_all_that_wait() -> None:
+    bench = Bench(1)
+    dispatcher = Dispatcher(
+        2, MAX_PARKED, bench.handle, bench.finish, bench.advanced, InputTurns(), StepScheduler()
+    )
+    params = cast(Params, Watched())
+    for number in range(PARKED):
+        dispatcher.submit(Call(number, OPENING, params, size_bytes=10))
+    Watched.looks = 0
+
+    dispatcher.submit(Call(-1, CONTROL, NoParams(), size_bytes=10))
+
+    assert bench.begun == [0, 1, -1]
+    assert Watched.looks == 0
+    await dispatcher.aclose()

@@ -100,8 +100,23 @@ def test_more_descriptors_than_a_message_may_carry_end_a_stream(arrivals: socket
     assert open_descriptors() == before
 
 
-def request(file: str = "/bin/true") -> bytes:
-    return frame({"file": file, "argv": [file], "workdir": "/", "env": {}})
+def test_bytes_of_one_message_bring_no_more_descriptors_than_a_message(arrivals: socket.socket) -> None:
+    ask(arrivals, frame({}))
+    before = open_descriptors()
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs:
+            send(arrivals, b"\0", [theirs.fileno()])
+        ours.sendall((100).to_bytes(4, "little"))
+        for _ in range(2):
+            send(ours, b"x", [ours.fileno()] * wire.FILES_LIMIT)
+        assert ours.recv(100) == b""
+    assert ask(arrivals, frame({})) == b""
+    assert open_descriptors() == before
+
+
+def request(file: str = "/bin/true", **env: str) -> bytes:
+    return frame({"file": file, "argv": [file], "workdir": "/", "env": env})
 
 
 @pytest.fixture(name="inside")
@@ -180,13 +195,13 @@ class Undecided:
         self.is_asked.set()
         return self.is_withdrawn.set
 
-    def stream(self, arrivals: socket.socket) -> socket.socket:
+    def stream(self, arrivals: socket.socket, asks: bytes | None = None) -> socket.socket:
         """A new wrapper, which has asked."""
         self.is_asked.clear()
         ours, theirs = socket.socketpair()
         with theirs:
             send(arrivals, b"\0", [theirs.fileno()])
-        ours.sendall(request())
+        ours.sendall(asks or request())
         assert self.is_asked.wait(TIMEOUT_S)
         return ours
 
@@ -239,6 +254,23 @@ def test_longest_reason_reaches_a_wrapper() -> None:
             length = int.from_bytes(ours.recv(4, socket.MSG_WAITALL), "little")
             received = json.loads(ours.recv(length, socket.MSG_WAITALL))
     assert received == {"action": {"Deny": {"reason": reason}}}
+
+
+@pytest.mark.usefixtures("inside")
+def test_calls_that_wait_for_answers_hold_a_bounded_part_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One may always wait; others are denied, until that one has its answer."""
+    monkeypatch.setattr(wrapper_server, "HELD_BYTES_LIMIT", 3000)
+    undecided = Undecided()
+    large, larger = request(A="x" * 2000), request(A="x" * 4000)
+    with deciding(undecided.on_exec) as (_, arrivals), undecided.stream(arrivals, larger) as first:
+        settle = undecided.settle
+        assert b"too many executions" in ask(arrivals, large)
+        settle(Run())
+        assert b"Run" in first.recv(100)
+        # It has its answer, though its wrapper does not end.
+        with undecided.stream(arrivals, large) as second:
+            undecided.settle(Run())
+            assert b"Run" in second.recv(100)
 
 
 @pytest.mark.usefixtures("inside")

@@ -48,7 +48,7 @@ async def request(connection: ClientConnection, call: Call[HttpRequestParams]) -
 
 
 async def _fetcher(connection: ClientConnection) -> Fetcher:
-    return await connection.downloads.fetcher(connection.session.lookups)
+    return await connection.downloads.fetcher(connection.session.lookups, connection.services.proxy_turns)
 
 
 async def _streamed(connection: ClientConnection, request_id: str, wanted: FetchRequest) -> Then:

@@ -43,7 +43,9 @@ async def read_filter_for(connection: ClientConnection, sandbox: SandboxContext 
     """Return a filter of what this process itself may read for a request under this sandbox; None for
     everything."""
     wanted = _confinement(connection, sandbox)
-    return None if wanted is None else (await connection.services.sandboxes.snapshot(wanted)).read_filter()
+    if wanted is None:
+        return None
+    return (await connection.services.enclosures.sandboxes.snapshot(wanted)).read_filter()
 
 
 async def real_path_for(
@@ -64,7 +66,7 @@ async def real_path_for(
 
 
 def _confined(connection: ClientConnection, wanted: Confinement) -> ConfinedOperations:
-    workers = connection.services.file_workers
+    workers = connection.services.enclosures.file_workers
     return ConfinedOperations(workers, wanted, connection.number, connection.confined)
 
 

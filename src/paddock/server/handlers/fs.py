@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -36,6 +38,7 @@ from paddock.protocol.fs import (
 )
 from paddock.protocol.path import HostPath
 from paddock.protocol.structure import Empty
+from paddock.server.confined_operations import ConfinedOperations
 from paddock.server.connection import ClientConnection, HandlerTable
 from paddock.server.dispatch import Encoded
 from paddock.server.handlers.file_operations import local_path, operations_for
@@ -55,6 +58,10 @@ FIRST_PIECE_BYTES = 48 * KIB
 """What a file is read with when it is opened; one that is shorter is done with that."""
 PIECE_BYTES = 3 * MIB
 """What is read of a larger file at once. Both are multiples of three, as base64 wants it."""
+
+MAX_ALIASED_PATHS = 40
+"""Paths on a way of which to look for others: as many as the kernel follows links. With a thousand mounts,
+each takes a millisecond."""
 
 EMPTY = Empty()
 
@@ -173,12 +180,30 @@ async def canonicalize(connection: ClientConnection, call: Call[CanonicalizePara
         tells_read_only=params.tells_read_only is True,
         tells_way=params.tells_way is True,
     )
-    found = await operations_for(connection, params.sandbox).perform(operation)
+    operations = operations_for(connection, params.sandbox)
+    found = await operations.perform(operation)
+    way = found.way
+    # Inside a sandbox the host's mounts would tell of what it hides.
+    if way is not None and not isinstance(operations, ConfinedOperations):
+        way = await asyncio.to_thread(_with_aliases, way)
     return CanonicalizeResult(
         path=params.path.like(found.path),
         read_only=UNSET if found.is_read_only is None else found.is_read_only,
-        way=UNSET if found.way is None else [params.path.like(path) for path in found.way],
+        way=UNSET if way is None else [params.path.like(path) for path in way],
+        other_names=UNSET if found.has_other_names is None else found.has_other_names,
     )
+
+
+def _with_aliases(way: Sequence[bytes]) -> list[bytes]:
+    """Return a way with other paths in front by which mounts show what is on it. Raises InvalidRequest."""
+    if len(way) > MAX_ALIASED_PATHS:
+        raise InvalidRequest(f"the path leads through more than {MAX_ALIASED_PATHS} others")
+    # Few clients ask for this.
+    from paddock.sandbox.host.mount_alias import aliases_of
+    from paddock.sandbox.host.propagation import read_table
+
+    aliases = aliases_of(read_table(), tuple(map(os.fsdecode, way)))
+    return [*(alias for each in aliases if (alias := os.fsencode(each)) not in way), *way]
 
 
 async def read_directory(connection: ClientConnection, call: Call[ReadDirectoryParams]) -> Encoded:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from signal import Signals
 from typing import Any, Literal, TypeVar
 
@@ -52,6 +51,9 @@ from paddock.server.session_process import SessionProcess
 LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
 """Longer waits end after a day; the caller asks again."""
 
+CLOCK_ERROR_S = 0.0005
+"""How much too early a timer of uvloop may seem to end: it counts milliseconds."""
+
 E = TypeVar("E", ReadResult, WaitResult, SnapshotResult)
 
 EMPTY = Empty()
@@ -77,10 +79,8 @@ async def _read_later(
     await entry.started()
     process = entry.managed
     if params.wait_ms:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(min(params.wait_ms, LONGEST_WAIT_MS) / 1000):
-                while not _has_news(process, params.after_seq or 0):
-                    await process.changed()
+        after_seq = params.after_seq or 0
+        await _changed(process, params.wait_ms, lambda: _has_news(process, after_seq))
     await connection.answer_turns.take()
     return _read_now(connection, session, process, params)
 
@@ -131,13 +131,18 @@ def wait(connection: ClientConnection, call: Call[WaitParams]) -> WaitResult | P
 async def _wait_later(connection: ClientConnection, entry: SessionProcess, params: WaitParams) -> WaitResult:
     await entry.started()
     process = entry.managed
-    timeout_ms = LONGEST_WAIT_MS if params.timeout_ms is None else min(params.timeout_ms, LONGEST_WAIT_MS)
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(timeout_ms / 1000):
-            while process.is_running:
-                await process.changed()
+    timeout_ms = LONGEST_WAIT_MS if params.timeout_ms is None else params.timeout_ms
+    await _changed(process, timeout_ms, lambda: not process.is_running)
     await connection.answer_turns.take()
     return _wait_result(connection, process)
+
+
+async def _changed(process: ManagedProcess, timeout_ms: int, is_enough: Callable[[], bool]) -> None:
+    """Wait until something holds, or until the time is over."""
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + min(timeout_ms, LONGEST_WAIT_MS) / 1000
+    while not is_enough() and deadline_s - loop.time() > CLOCK_ERROR_S:
+        await process.changed(deadline_s)
 
 
 def _wait_result(connection: ClientConnection, process: ManagedProcess) -> WaitResult:

@@ -11,12 +11,11 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from time import perf_counter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from paddock.audit import event
 from paddock.config import Settings
 from paddock.errors import (
     ExecForbidden,
@@ -28,7 +27,6 @@ from paddock.errors import (
     SpawnError,
 )
 from paddock.host_text import local_text, utf8_environment
-from paddock.intercept.verdict import escalation_refused
 from paddock.model.terminal import DEFAULT_TERMINAL_SIZE, TerminalSize
 from paddock.process.description import Description
 from paddock.process.environment import (
@@ -53,12 +51,14 @@ from paddock.server.confinement import Confinement
 from paddock.server.connection import ClientConnection
 from paddock.server.dispatch import Then
 from paddock.server.environment import user_shell
-from paddock.server.handlers.confinement import confinement_of
 from paddock.server.handlers.network import refuse_unconfined, wanted_profile, with_network
 from paddock.server.profiles import Profiles
-from paddock.server.sandbox_enclosure import SandboxEnclosure
 from paddock.server.services import Services
 from paddock.server.session_process import SessionProcess
+
+if TYPE_CHECKING:
+    from paddock.audit import event
+    from paddock.server.sandbox_enclosure import SandboxEnclosure
 
 SANDBOXED: Final = "linuxSeccomp"
 """The reference's name for any sandbox on Linux."""
@@ -96,6 +96,7 @@ def _intercepted(
 ) -> CheckedStart:
     """Add a decider for the programs that the process executes; `given` are its client's variables."""
     # Few processes are intercepted, and the module takes a while to load.
+    from paddock.intercept.verdict import escalation_refused
     from paddock.server.exec_decider import ExecDecider
 
     assert checked.confinement is not None
@@ -202,9 +203,10 @@ async def _recorded(connection: ClientConnection, wanted: Confinement | None) ->
     """Return the audit log's description of a sandbox."""
     if wanted is None or not connection.session.record.is_audited:
         return None
+    from paddock.audit import event
     from paddock.sandbox.profile.codec import digest_of
 
-    level = await connection.services.sandboxes.level(wanted)
+    level = await connection.services.enclosures.sandboxes.level(wanted)
     return event.Confinement(type=SANDBOXED, level=level, profile=wanted.name or digest_of(wanted.profile))
 
 
@@ -229,7 +231,7 @@ async def _launch_enclosed(
             raise
         return enclosure
 
-    return await services.sandboxes.enclose(wanted, spec, list(checked.description.argv), start)
+    return await services.enclosures.sandboxes.enclose(wanted, spec, list(checked.description.argv), start)
 
 
 # --- checking ---------------------------------------------------------------
@@ -319,6 +321,8 @@ def _confinement(params: StartParams, profiles: Profiles) -> Confinement | None:
     if params.sandbox is None:
         refuse_unconfined(params)
         return None
+    from paddock.server.handlers.confinement import confinement_of
+
     cwd = None if params.cwd is UNSET or params.cwd.is_foreign else params.cwd.path
     wanted = confinement_of(params.sandbox, profiles, cwd)
     wanted = replace(wanted, profile=wanted_profile(wanted.profile, params))

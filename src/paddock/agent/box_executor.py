@@ -84,6 +84,7 @@ class BoxFiles:
         self.metadata = files.metadata
         self.canonicalize = files.canonicalize
         self.way = files.way
+        self.has_other_names = files.has_other_names
         self.walk = files.walk
         self.search = files.search
         self.create_directory = files.create_directory

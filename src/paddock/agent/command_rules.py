@@ -7,6 +7,7 @@ in it - no redirection, no substitution, no variable - and every command is allo
 from __future__ import annotations
 
 import posixpath
+import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
@@ -26,12 +27,16 @@ _SESSION: Final = Origin("an approval of this session", 1)
 
 
 class CommandRules:
-    """The rules of one agent. `amended_file` is where an "always" is written; None keeps it in memory."""
+    """The rules of one agent. `amended_file` is where an "always" is written; None keeps it in memory.
+
+    Any thread may `allow`, while another has other rules put in force.
+    """
 
     def __init__(self, policy: Policy, amended_file: Path | None = None) -> None:
         self._policy = policy
         self._amended_file = amended_file
         self._granted: dict[str, None] = {}
+        self._changing = threading.Lock()
 
     @property
     def granted(self) -> tuple[str, ...]:
@@ -83,23 +88,21 @@ class CommandRules:
     def allow(self, prefix: Sequence[str]) -> None:
         """Allow commands that begin like this from now on. Raises AmendmentRefused and RulesError."""
         check_prefix(prefix)
+        if (hidden := self._policy.hidden_by(prefix)) is not None:
+            problem = f"a rule about a path counts in place of those about the name, such as {hidden.origin}"
+            raise AmendmentRefused(prefix, problem)
         if self._amended_file is not None:
             add_rule(self._amended_file, prefix)
         origin = Origin(self.amended_path, _SESSION.line)
         rule = PrefixRule(tuple((word,) for word in prefix), Action.ALLOW, origin)
-        self._policy = Policy(
-            (*self._policy.rules, rule),
-            self._policy.host_executables,
-            self._policy.network_rules,
-            self._policy.problems,
-        )
+        with self._changing:
+            self._policy = _with_rules(self._policy, rule)
 
     def renew(self, policy: Policy) -> None:
         """Put other rules in force. What was allowed for always stays, unless a file holds it."""
-        kept = [rule for rule in self._policy.rules if rule.origin == _SESSION]
-        self._policy = Policy(
-            (*policy.rules, *kept), policy.host_executables, policy.network_rules, policy.problems
-        )
+        with self._changing:
+            kept = [rule for rule in self._policy.rules if rule.origin == _SESSION]
+            self._policy = _with_rules(policy, *kept)
 
     def proposed_prefix(self, line: str) -> tuple[str, ...]:
         """Return the first words of a line with one plain command, if a rule may allow them; else nothing."""
@@ -133,16 +136,21 @@ class CommandRules:
     def checked_prefix(self, prefix: Sequence[str]) -> tuple[str, ...]:
         """Return the prefix, or nothing if it would allow too much to be proposed.
 
-        That is also what runs a file by its name: a confined command may have written the file.
+        That is also what runs a file by its name: a confined command may have written the file. And it is a
+        path by which the rule would hide a stricter one, which the question does not name.
         """
         program = posixpath.basename(prefix[0]).rstrip("-.0123456789") if prefix else ""
-        if program in SHELLS or program in INTERPRETERS:
+        if program in SHELLS or program in INTERPRETERS or self._policy.hidden_by(prefix) is not None:
             return ()
         try:
             check_prefix(prefix)
         except AmendmentRefused:
             return ()
         return tuple(prefix)
+
+
+def _with_rules(policy: Policy, *rules: PrefixRule) -> Policy:
+    return Policy((*policy.rules, *rules), policy.host_executables, policy.network_rules, policy.problems)
 
 
 def load_rules(

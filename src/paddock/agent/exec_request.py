@@ -15,7 +15,15 @@ from paddock.agent.truncation import DEFAULT_TOKENS
 from paddock.agent.wake_pattern import compile_wake
 from paddock.errors import InvalidToolCall
 
-_WITHOUT_FILES: Final = {"bash": ("--norc",), "fish": ("--no-config",), "zsh": ("-f",)}
+_WITHOUT_FILES: Final = {
+    "bash": ("--norc",),
+    "csh": ("-f",),
+    "fish": ("--no-config",),
+    "tcsh": ("-f",),
+    "zsh": ("-f",),
+}
+WITHOUT_FILES_ENVIRONMENT: Final = {"BASH_ENV": ""}
+"""Bash reads the file that this names before it runs a line, `--norc` or not."""
 
 MIN_YIELD_S: Final = 0.25
 MAX_YIELD_S: Final = 30.0
@@ -49,13 +57,16 @@ def shell_words(shell: str, arguments: ExecArguments, *, allow_login: bool) -> t
     return (shell, "-lc" if is_login else "-c", arguments.cmd)
 
 
-def unsandboxed_words(shell: str, line: str) -> tuple[str, ...]:
+def unsandboxed_words(shell: str, line: str, program: str) -> tuple[str, ...]:
     """Return what to start without a sandbox: a shell that reads no file of its user's first.
 
     A confined command may have written such a file. Zsh reads one even if it is no login shell; so does Bash,
-    as many distributions build it, where it believes that sshd has started it.
+    as many distributions build it, where it believes that sshd has started it. `program` is where the path
+    of the shell leads: `rzsh` may be a link to `zsh`, and `zsh` one to `zsh-5.9`.
     """
-    return (shell, *_WITHOUT_FILES.get(posixpath.basename(shell), ()), "-c", line)
+    families = (posixpath.basename(path).rstrip("-.0123456789") for path in (program, shell))
+    options = next((_WITHOUT_FILES[family] for family in families if family in _WITHOUT_FILES), ())
+    return (shell, *options, "-c", line)
 
 
 def exec_yield_s(arguments: ExecArguments) -> float:

@@ -114,6 +114,9 @@ class FileAccess(Protocol):
     async def way(self, path: str) -> list[str]:
         """Return each link that a path leads through, each directory that it leaves by `..`, and its end."""
 
+    async def has_other_names(self, path: str) -> bool:
+        """Return whether a file is there that commands might change by another name (a hard link)."""
+
     async def walk(self, path: str, *, max_depth: int = 0, max_entries: int = 0) -> Tree:
         """Return everything below a directory."""
 

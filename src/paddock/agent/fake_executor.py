@@ -118,6 +118,8 @@ class FakeExecutor:
         """Permissions of files that differ from the usual."""
         self.links: dict[str, str] = {}
         """Symbolic links, and where they lead."""
+        self.linked: set[str] = set()
+        """Files that have hard links."""
         self.sandboxes: list[Sandbox | None] = []
         """The sandboxes for which the agent asked for files."""
         self.behave = behave
@@ -146,7 +148,7 @@ class FakeExecutor:
     def files(self, sandbox: Sandbox | None) -> FileAccess:
         """Return the files, whatever the sandbox."""
         self.sandboxes.append(sandbox)
-        return FakeFiles(self.contents, self.refused, self.directories, self.modes, self.links)
+        return FakeFiles(self.contents, self.refused, self.directories, self.modes, self.links, self.linked)
 
     async def aclose(self) -> None:
         """Do nothing."""

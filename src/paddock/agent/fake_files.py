@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Container
 from difflib import unified_diff
 from typing import Literal
 
@@ -17,6 +18,7 @@ class FakeFiles:
     """Files by path in `contents`; `directories` are those that are there without one.
 
     `refused` are paths that can't be written, and `links` lead from a path to another, for those who read.
+    Files in `linked` have hard links.
     """
 
     def __init__(
@@ -26,7 +28,9 @@ class FakeFiles:
         directories: set[str],
         modes: dict[str, int] | None = None,
         links: dict[str, str] | None = None,
+        linked: Container[str] = (),
     ) -> None:
+        self._linked = linked
         self._links = {} if links is None else links
         self._modes = {} if modes is None else modes
         self._contents = contents
@@ -83,6 +87,10 @@ class FakeFiles:
     async def way(self, path: str) -> list[str]:
         """Return what a path leads through."""
         return self._way(path)
+
+    async def has_other_names(self, path: str) -> bool:
+        """Return whether a file has hard links."""
+        return self._way(path)[-1] in self._linked
 
     async def walk(self, path: str, *, max_depth: int = 0, max_entries: int = 0) -> Tree:
         """Return what is below a directory, as deep as that."""

@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
+from paddock.agent.exec_arguments import Text
 from paddock.agent.tool import Tool
 
 READ_LINES: Final = 2000
@@ -32,7 +33,7 @@ class EditArguments(Struct, frozen=True, forbid_unknown_fields=True):
     ]
     new: Annotated[str, Meta(description="Text to put in its place.")]
     count: Annotated[
-        int, Meta(description="How often the old text occurs in the file. Default: 1.", ge=1)
+        int, Meta(description="How often the old text occurs in the file. Default: 1.", ge=1, le=2**31 - 1)
     ] = 1
 
 
@@ -67,7 +68,7 @@ class ListArguments(Struct, frozen=True, forbid_unknown_fields=True):
 class PatchArguments(Struct, frozen=True, forbid_unknown_fields=True):
     """The parameters of `apply_patch`."""
 
-    input: Annotated[str, Meta(description="The patch, from `*** Begin Patch` to `*** End Patch`.")]
+    input: Annotated[Text, Meta(description="The patch, from `*** Begin Patch` to `*** End Patch`.")]
 
 
 READ_FILE: Final = Tool(

@@ -6,6 +6,7 @@ case, so that a link that leads elsewhere is refused by the executor.
 
 from __future__ import annotations
 
+import asyncio
 import posixpath
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
@@ -112,7 +113,7 @@ class FileTools:
 
     async def apply_patch(self, call_id: str, patch: str, workdir: str = "") -> Reply:
         """Change files as a patch says: all of it or, where that fails, nothing. Raises PatchError."""
-        changes = parse_patch(patch)
+        changes = await asyncio.to_thread(parse_patch, patch)
         base = self._path("apply_patch", workdir)
         writes: dict[str, None] = {}
         for change in changes:

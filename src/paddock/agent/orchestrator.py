@@ -10,7 +10,8 @@ final.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from contextlib import suppress
 from typing import Final, Generic, TypeVar
 from uuid import uuid4
 
@@ -28,6 +29,7 @@ from paddock.agent.approval_policy import (
 )
 from paddock.agent.command_rules import CommandRules
 from paddock.agent.exec_arguments import SandboxPermissions
+from paddock.agent.exec_request import WITHOUT_FILES_ENVIRONMENT, unsandboxed_words
 from paddock.agent.executor import Command, Executor, FileAccess, PreparedExecSpec, ProgramRules
 from paddock.agent.permission import Confinement, Permissions, lack_of
 from paddock.agent.program_question import program_key, program_question
@@ -36,11 +38,12 @@ from paddock.agent.proposal import Proposal
 from paddock.agent.real_path import real_path
 from paddock.agent.yield_clock import YieldClock
 from paddock.client.confinement import Sandbox
-from paddock.errors import ApprovalFailed, CallRejected, NotFound
+from paddock.errors import ApprovalFailed, CallRejected, NotFound, RequestError, RunTimeout
 from paddock.model.decision import Action, Decision
 from paddock.model.denial import Denial
 from paddock.model.verdict import Verdict
 from paddock.protocol.question import ExecApprovalParams, ExecApprovalResult
+from paddock.quotation import quoted
 
 T = TypeVar("T")
 
@@ -56,6 +59,8 @@ class Launch(Struct, frozen=True):
     sandbox: Sandbox | None
     changes: tuple[str, ...]
     """The changes that this makes, one sentence each."""
+    env: Mapping[str, str]
+    """Variables on top of what the executor gives every command."""
     added: Permissions | None = None
     """The permissions that the sandbox grants on top of the profile."""
     prepared: PreparedExecSpec | None = None
@@ -212,7 +217,10 @@ class Orchestrator:
         """Return the attempt that a proposal asks for. Raises CallRejected."""
         base = self.sandbox
         if base is None:
-            return _launch(proposal, None, ("It runs without a sandbox, as everything does here.",))
+            # Nothing is confined, so whoever could write a file that a shell reads has written the rest too.
+            argv = _unsandboxed_words(proposal, proposal.command[0])
+            changes = ("It runs without a sandbox, as everything does here.",)
+            return Launch(argv, proposal.cwd, None, changes, proposal.env)
         match proposal.wish:
             case SandboxPermissions.USE_DEFAULT:
                 return _launch(proposal, base, ("It runs in the sandbox, with the profile as it is.",))
@@ -233,11 +241,30 @@ class Orchestrator:
         changes = (_UNSANDBOXED, _UNINTERCEPTED) if self._intercepts else (_UNSANDBOXED,)
         # A confined command may replace its directories with links while somebody is asked.
         cwd = await real_path(self._executor.files(self.sandbox), proposal.cwd)
-        command = Command(argv=proposal.words(None), cwd=cwd, env=proposal.env)
-        prepared = await self._executor.prepare(command, self.sandbox)
+        program = proposal.command[0]
+        if proposal.shell_line is not None:
+            program = await self._real_program(program, proposal.cwd)
+        argv = _unsandboxed_words(proposal, program)
+        env = {**proposal.env, **WITHOUT_FILES_ENVIRONMENT}
+        prepared = await self._executor.prepare(Command(argv=argv, cwd=cwd, env=env), self.sandbox)
         if prepared is None:
-            return Launch(command.argv, cwd, None, changes, cwd_without_links=True)
-        return Launch(prepared.argv, prepared.cwd, None, changes, prepared=prepared, cwd_without_links=True)
+            return Launch(argv, cwd, None, changes, env, cwd_without_links=True)
+        return Launch(
+            prepared.argv, prepared.cwd, None, changes, env, prepared=prepared, cwd_without_links=True
+        )
+
+    async def _real_program(self, program: str, cwd: str) -> str:
+        """Return where the path of a program leads, or that of the first file of its name on PATH."""
+        files = self._executor.files(self.sandbox)
+        if "/" in program:
+            return await real_path(files, posixpath.join(cwd, program))
+        with suppress(RequestError, RunTimeout):
+            search_path = await self._executor.search_path(self.sandbox)
+            for directory in (search_path or "").split(":"):
+                with suppress(NotFound):
+                    return await files.canonicalize(posixpath.join(cwd, directory, program))
+        # The start itself will say what is wrong with it.
+        return program
 
     # --- about one program --------------------------------------------------
 
@@ -313,7 +340,7 @@ class Orchestrator:
         if wider is None:
             return None
         changes = [change for _, change in grants]
-        changes += [f"It may read {path}." for path in permissions.read]
+        changes += [f"It may read {quoted(path)}." for path in permissions.read]
         if permissions.has_network:
             changes.append("It may use the network of the host.")
         elif permissions.hosts:
@@ -354,6 +381,7 @@ class Orchestrator:
             patch=proposal.patch,
             is_terminal=proposal.is_terminal,
             line=proposal.line,
+            called=_called(proposal, launch),
         )
 
     def _key(self, proposal: Proposal, launch: Launch) -> Hashable:
@@ -362,6 +390,7 @@ class Orchestrator:
         return (
             self._executor.identity,
             launch.argv,
+            None if launch.prepared is None else launch.prepared.arg0,
             launch.cwd,
             proposal.is_terminal,
             proposal.stdin,
@@ -370,10 +399,28 @@ class Orchestrator:
         )
 
 
+def _unsandboxed_words(proposal: Proposal, program: str) -> tuple[str, ...]:
+    """Return what to start without a sandbox; `program` is where the path of a shell leads."""
+    if proposal.shell_line is None:
+        return proposal.command
+    return unsandboxed_words(proposal.command[0], proposal.shell_line, program)
+
+
+def _called(proposal: Proposal, launch: Launch) -> str | None:
+    """Return the name that a program gets that the model chose, if it is not that of its file.
+
+    Python loads what lies beside that name, and other programs do other things under other names.
+    """
+    if launch.prepared is None or proposal.line is not None:
+        return None
+    name = launch.prepared.arg0
+    return None if name == launch.argv[0] else name
+
+
 def _launch(
-    proposal: Proposal, sandbox: Sandbox | None, changes: tuple[str, ...], added: Permissions | None = None
+    proposal: Proposal, sandbox: Sandbox, changes: tuple[str, ...], added: Permissions | None = None
 ) -> Launch:
-    return Launch(proposal.words(sandbox), proposal.cwd, sandbox, changes, added)
+    return Launch(proposal.command, proposal.cwd, sandbox, changes, proposal.env, added)
 
 
 _UNINTERCEPTED: Final = "No rule is checked against the programs that it executes."
@@ -445,12 +492,11 @@ async def _write_grant(files: FileAccess, path: str, *, is_replacing: bool) -> t
         else:
             break
     if is_replacing:
-        return (
-            granted,
-            f"It may write {path}; the tool, but no command, may use the directory {granted} for that.",
-        )
+        use = f"the tool, but no command, may use the directory {quoted(granted)} for that"
+        return granted, f"It may write {quoted(path)}; {use}."
     if granted == path:
-        return granted, f"It may write {path}."
+        return granted, f"It may write {quoted(path)}."
     if is_new:
-        return granted, f"It may write {granted} and everything in it, because {path} does not exist yet."
-    return granted, f"It may write {granted}, which is where {path} leads."
+        why = f"because {quoted(path)} does not exist yet"
+        return granted, f"It may write {quoted(granted)} and everything in it, {why}."
+    return granted, f"It may write {quoted(granted)}, which is where {quoted(path)} leads."

@@ -72,7 +72,8 @@ Change = AddFile | DeleteFile | UpdateFile
 
 def parse_patch(text: str) -> tuple[Change, ...]:
     """Read a patch. Raises InvalidPatch with the number of the line that is wrong."""
-    lines = _unwrapped(text.strip().splitlines())
+    # Not `splitlines`: a form feed, for example, is part of a line.
+    lines = _unwrapped([line.removesuffix("\r") for line in text.strip().split("\n")])
     if not lines or lines[0].strip() != BEGIN:
         raise InvalidPatch(1, f"a patch begins with the line `{BEGIN}`")
     if lines[-1].strip() != END:

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import UNSET, Struct
 
 from paddock.agent.executor import FileAccess
-from paddock.agent.patch import AddFile, Change, DeleteFile, UpdateFile
+from paddock.agent.patch import AddFile, Change, Chunk, DeleteFile, UpdateFile
 from paddock.agent.patch_match import patched
 from paddock.agent.real_path import real_path
 from paddock.errors import InvalidToolCall, NotFound, PaddockError, PatchIncomplete
@@ -46,8 +46,8 @@ class PatchWriter:
     async def apply(self, changes: Sequence[Change]) -> str:
         """Carry out all changes; return what was done, one line for each file.
 
-        Raises PatchMismatch, InvalidToolCall and RequestError before anything is written. After that,
-        PatchIncomplete, which says what could not be put back, if anything.
+        Raises PatchMismatch, PatchTooLong, InvalidToolCall and RequestError before anything is written. After
+        that, PatchIncomplete, which says what could not be put back, if anything.
         """
         steps, summary = await self._plan(changes)
         writing = asyncio.ensure_future(self._write(steps))
@@ -95,7 +95,8 @@ class PatchWriter:
                 case UpdateFile(chunks=chunks, target=target):
                     if now is None:
                         raise NotFound(f"{change.path} does not exist, so it can't be updated")
-                    after = patched(change.path, _text(change.path, now), chunks).encode()
+                    # The longest takes a second, in which others are served.
+                    after = await asyncio.to_thread(_patched, change.path, now, chunks)
                     if target is None:
                         contents[path] = (first, after)
                         summary.append(f"M {change.path}")
@@ -183,6 +184,10 @@ class PatchWriter:
 
     def _absolute(self, path: str) -> str:
         return posixpath.normpath(posixpath.join(self._base, path))
+
+
+def _patched(path: str, data: bytes, chunks: Sequence[Chunk]) -> bytes:
+    return patched(path, _text(path, data), chunks).encode()
 
 
 def _text(path: str, data: bytes) -> str:

@@ -245,6 +245,23 @@ class Reach(Struct, frozen=True):
         below = path[len(rule.path) :].split("/")
         return wanted is Access.READ or METADATA_NAMES.isdisjoint(below)
 
+    def grants_tree(self, path: str) -> bool:
+        """Return whether the profile lets somebody read at a path without links, and denies nothing below it.
+
+        A pattern counts as a denial wherever it may name something below the path.
+        """
+        if self.table is None:
+            return True
+        top = path.rstrip("/") + "/"
+        return (
+            self.grants(path, Access.READ)
+            and not any(rule.access is Access.DENY and rule.path.startswith(top) for rule in self.table.rules)
+            and not any(
+                f"{base.rstrip('/')}/".startswith(top) or top.startswith(f"{base.rstrip('/')}/")
+                for base, _ in self.patterns
+            )
+        )
+
     def lacks(self, reads: Iterable[str], writes: Iterable[str]) -> Permissions:
         """Return which of the paths the profile does not grant, and does not deny on purpose either."""
         if self.table is None:

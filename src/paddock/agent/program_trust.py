@@ -108,6 +108,8 @@ class _Look:
         mode = status.mode if isinstance(status.mode, int) else None
         if mode is not None and not mode & _EXECUTABLE:
             return _Finding()
+        if await self._files.has_other_names(path):
+            return _Finding(f"{path} has other names, by which commands in the sandbox might write it")
         may_everybody = mode is not None and mode & _EXECUTABLE == _EXECUTABLE
         head = await self._files.read_head(path, HEAD_BYTES)
         interpreter = interpreter_of(head)

@@ -9,7 +9,6 @@ from msgspec import Struct, field
 
 from paddock.agent.exec_arguments import SandboxPermissions
 from paddock.agent.permission import NONE, Permissions
-from paddock.client.confinement import Sandbox
 from paddock.model.decision import Decision
 
 INPUT_LIMIT: Final = 65_536
@@ -33,8 +32,8 @@ class Proposal(Struct, frozen=True):
     prefix: tuple[str, ...] = ()
     """Commands that a rule could allow from now on."""
     is_terminal: bool = False
-    unsandboxed_command: tuple[str, ...] | None = None
-    """The words that are started without a sandbox, where they differ."""
+    shell_line: str | None = None
+    """The line that the command hands to a shell, its program, if it is one."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables on top of what the executor gives every command."""
 
@@ -72,7 +71,3 @@ class Proposal(Struct, frozen=True):
             if text is not None and len(text) > INPUT_LIMIT:
                 return f"its {name} has more than {INPUT_LIMIT} characters, too many to show in a question"
         return None
-
-    def words(self, sandbox: Sandbox | None) -> tuple[str, ...]:
-        """Return what is started in a sandbox, or without one."""
-        return self.command if sandbox is not None else self.unsandboxed_command or self.command

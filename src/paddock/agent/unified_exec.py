@@ -29,7 +29,6 @@ from paddock.agent.exec_request import (
     permissions_of,
     shell_words,
     token_budget,
-    unsandboxed_words,
     wake_of,
     write_yield_s,
 )
@@ -193,7 +192,7 @@ class UnifiedExec:
             call_id=call_id,
             tool="exec_command",
             command=command,
-            unsandboxed_command=unsandboxed_words(shell, arguments.cmd),
+            shell_line=arguments.cmd,
             cwd=cwd,
             verdict=verdict,
             wish=arguments.sandbox_permissions,
@@ -267,7 +266,7 @@ class UnifiedExec:
             Command(
                 argv=argv,
                 cwd=cwd,
-                env=ENVIRONMENT,
+                env=launch.env,
                 sandbox=launch.sandbox,
                 prepared=launch.prepared,
                 cwd_without_links=launch.cwd_without_links,

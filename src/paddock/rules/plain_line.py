@@ -16,8 +16,9 @@ grammars and shells disagree about the character after one."""
 
 _TOKEN: Final = re.compile(
     rf"(?P<blank>[ \t]+)|(?P<operator>&&|\|\||[|;\n])|(?P<bare>(?:{_BARE}|[^\x00-\x7f])+)"
-    r"|'(?P<single>[^']*)'|\"(?P<double>[^\"$`\\]*)\""
+    r"|'(?P<single>(?:[^'\\]|\\(?!['\\]))*)'|\"(?P<double>[^\"$`\\]*)\""
 )
+"""In fish, a backslash in single quotes hides a quote or a backslash after it."""
 _ODD: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 """Control characters besides tab and newline: form feed and carriage return are blanks to some readers, and
 parts of a word to bash."""
@@ -75,6 +76,9 @@ class _Reader:
         self._is_open = kind == "bare" and (self._word is None or self._is_open)
         # In front of a command, `=` makes a variable, and `%` begins the name of a job.
         if kind == "bare" and not self._words and set("=%") & set(token[0]):
+            return False
+        # Zsh looks up the program `=name`, and fish writes the number of its process for `%self`.
+        if kind == "bare" and self._word is None and token[0].startswith(("=", "%self")):
             return False
         self._word = (self._word or "") + token[kind or 0]
         return True

@@ -85,6 +85,25 @@ class Policy:
             return Decision(Action.PROMPT, words, (), tuple(problem.path for problem in self.problems))
         return Decision(None, words)
 
+    def hidden_by(self, prefix: Sequence[str]) -> PrefixRule | None:
+        """Return a rule that another, which allows a program by its path to begin like this, would hide.
+
+        That is a stricter one about the program's name and some of these commands only: whoever looks at one
+        of the others does not see it. None if there is no such rule.
+        """
+        if not _is_path(prefix):
+            return None
+        path = absolute_path(prefix[0], "/")
+        words = (posixpath.basename(path), *prefix[1:])
+        # A relative path may lead to each program of that name.
+        if prefix[0].startswith("/") and path not in self.host_executables.get(words[0], (path,)):
+            # Rules about the name say nothing about this path.
+            return None
+        stricter = (
+            rule for rule in self.rules if rule.program == words[0] and rule.action is not Action.ALLOW
+        )
+        return next((rule for rule in stricter if rule.may_fit(words) and not _is_seen(rule, words)), None)
+
     def may_concern(self, path: str) -> bool:
         """Return whether `decide` may find a rule for a program with this path, whatever its arguments."""
         return bool(self.problems) or not self._of_program.keys().isdisjoint((path, posixpath.basename(path)))
@@ -150,6 +169,11 @@ _PATHS_WITHOUT_SLASH = frozenset({"", ".", "..", "~"})
 def _is_path(command: Sequence[str]) -> bool:
     """Return whether a path names the program. For a plain name there is nothing to look up twice."""
     return bool(command) and ("/" in command[0] or command[0] in _PATHS_WITHOUT_SLASH)
+
+
+def _is_seen(rule: PrefixRule, words: Sequence[str]) -> bool:
+    """Return whether every command that begins with these words leads to the question of this rule."""
+    return rule.action is Action.PROMPT and rule.fits_all(words)
 
 
 def _number(numbered: tuple[int, PrefixRule]) -> int:

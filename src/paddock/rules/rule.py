@@ -48,6 +48,25 @@ class PrefixRule(Struct, frozen=True):
             return None
         return prefix
 
+    def may_fit(self, beginning: Sequence[str]) -> bool:
+        """Return whether it may fit some command that begins with these words."""
+        matched = matched_freely if self.has_free_flags else matched_in_order
+        is_excepted = any(matched(pattern, beginning) is not None for pattern in self.unless)
+        return not is_excepted and self._may_match(self.pattern, beginning)
+
+    def fits_all(self, beginning: Sequence[str]) -> bool:
+        """Return whether it certainly fits every command that begins with these words."""
+        may_be_excepted = any(self._may_match(pattern, beginning) for pattern in self.unless)
+        return not may_be_excepted and self.matched_prefix(beginning) is not None
+
+    def _may_match(self, pattern: Pattern, beginning: Sequence[str]) -> bool:
+        words, places = beginning, pattern
+        if self.has_free_flags:
+            # The flags may follow.
+            words, _ = _sorted_apart(beginning)
+            places = tuple(alternatives for alternatives in pattern if not is_flag(alternatives[0]))
+        return all(word in alternatives for alternatives, word in zip(places, words, strict=False))
+
 
 def matched_in_order(pattern: Pattern, command: Sequence[str]) -> tuple[str, ...] | None:
     """Return the beginning of the command, if it matches the pattern word for word."""

@@ -32,6 +32,24 @@ NESTED_SCRIPTS: Final = 8
 PREFIXES = frozenset({"builtin", "command", "coproc", "exec", "time"})
 """Words of the shell in front of a command."""
 
+# Packed, because people read each list as a whole.
+# fmt: off
+EVALUATING = frozenset({
+    "-", ".", "@", "[", "alias", "and", "argparse", "autoload", "begin", "bind", "bindkey", "break",
+    "bye", "compgen", "complete", "compopt", "continue", "declare", "disable", "emulate", "enable",
+    "eval", "exit", "export", "fc", "fish_add_path", "float", "functions", "getln", "getopts", "hash",
+    "history", "integer", "jobs", "let", "local", "logout", "mapfile", "nameref", "nocorrect", "noglob",
+    "not", "or", "print", "printf", "private", "read", "readarray", "readonly", "repeat", "return",
+    "sched", "set", "setenv", "setopt", "shift", "shopt", "source", "string", "test", "trap", "typeset",
+    "ulimit", "unalias", "unfunction", "unhash", "unset", "unsetenv", "unsetopt", "vared", "wait",
+    "zcompile", "zformat", "zle", "zmodload", "zparseopts", "zregexparse", "zstyle",
+})
+# fmt: on
+"""Commands that some shell carries out itself, and that may change what the names of programs stand for, or
+run what their arguments hold: `printf -v PATH /tmp`, `test -v 'a[$(program)]'`, and in fish `not program` and
+`string match -r '(?<PATH>.+)' /tmp`. The other commands of shells, such as `cd`, `echo` and `kill`, do
+neither."""
+
 
 class Word(Struct, frozen=True):
     """One word of a command."""
@@ -92,7 +110,10 @@ def parse_script(text: str) -> Script:
     plain = plain_commands(text)
     # Both readers must agree: a command that only one of them sees is not certain enough.
     is_plain = plain is not None and error_line is None and plain == _written_commands(parser, text)
-    return Script(tuple(commands), error_line, is_plain)
+    # In quotes, behind another or in some shells, such a word is the name of a program to run instead.
+    # And what the shell carries out itself may do more than the words of a rule say.
+    is_certain = all(words[0] not in PREFIXES | EVALUATING for words in plain or ())
+    return Script(tuple(commands), error_line, is_plain and is_certain)
 
 
 def _written_commands(parser: Parser, text: str) -> tuple[tuple[str | None, ...], ...]:

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 import paddock
+from paddock.agent.executor import Command, PreparedExecSpec
 from paddock.agent.fake_executor import FakeExecutor
 from paddock.agent.proposal import INPUT_LIMIT
 from paddock.agent.question_text import question_lines
 from paddock.agent.unified_exec import ENVIRONMENT
+from paddock.client.confinement import Sandbox
 from paddock.client.ending import Ending
 from paddock.model.decision import Action, Origin
 from paddock.model.denial import NOT_NAMED, OWN, Denial, DenialKind
@@ -406,7 +408,38 @@ async def test_approved_command_is_started_without_the_sandbox_as_it_was_shown(t
     assert request.command == free.argv == (("/real" if takes_prepared else "") + "/bin/sh", "-c", "make")
     if free.prepared is not None:
         assert (free.prepared.argv, free.prepared.arg0, free.prepared.cwd) == (free.argv, "/bin/sh", "/work")
-        assert free.prepared.env == {"HOME": "/", **ENVIRONMENT}
+        assert free.prepared.env == {"HOME": "/", **ENVIRONMENT, "BASH_ENV": ""}
+
+
+@pytest.mark.parametrize("shell", ["rzsh", "/usr/bin/rzsh", "bin/rzsh"])
+async def test_shell_reads_no_files_outside_of_the_sandbox_whatever_name_leads_to_it(shell: str) -> None:
+    executor, answers = FakeExecutor(saying(0)), Answers("approved")
+    executor.contents["/usr/bin/zsh-5.9"] = b""
+    executor.links |= {"/usr/bin/rzsh": "zsh-5.9", "/work/bin": "/usr/bin"}
+    async with paddock.Agent(executor, approver=answers) as tools:
+        free = {"cmd": "make", "shell": shell, "sandbox_permissions": "require_escalated"}
+        await tools.call("exec_command", free)
+    assert [started.command.argv for started in executor.started] == [(shell, "-f", "-c", "make")]
+
+
+async def test_question_has_the_name_by_which_a_program_is_called() -> None:
+    """Python loads what lies beside that name, and other programs do other things under other names."""
+
+    class OneProgram(FakeExecutor):
+        async def prepare(self, command: Command, sandbox: Sandbox | None) -> PreparedExecSpec | None:
+            argv = ("/usr/bin/python3.12", *command.argv[1:])
+            return PreparedExecSpec(argv, command.argv[0], command.cwd, command.env)
+
+    executor, answers = OneProgram(saying(0)), Answers("approved_for_session", "denied")
+    names = ("/usr/bin/python3.12", "/work/venv/bin/python")
+    async with paddock.Agent(executor, approver=answers) as tools:
+        for name in (names[0], *names):
+            free = {"cmd": "print(1)", "shell": name, "sandbox_permissions": "require_escalated"}
+            reply = await tools.call("exec_command", free)
+            assert reply.is_error == (name == names[1])
+    assert len(executor.started) == 2
+    assert [request.called for request in answers.requests] == [None, names[1]]
+    assert answers.requests[0].command == answers.requests[1].command
 
 
 async def test_question_that_nobody_answers_is_not_a_refusal() -> None:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.agent.patch import AddFile, Chunk, DeleteFile, UpdateFile, parse_patch
-from paddock.agent.patch_match import patched
-from paddock.errors import InvalidPatch, PatchMismatch
+from paddock.agent.patch_match import STEPS_LIMIT, patched
+from paddock.errors import InvalidPatch, PatchMismatch, PatchTooLong
 
 
 def patch(*lines: str) -> str:
@@ -91,6 +91,11 @@ FITTING = {
         "class B:\n  def f():\n    1\nclass C:\n  def g():\n    1\n  def f():\n    2\n",
     ),
     "takes several chunks": ("a\nb\nc\n", ("@@", "-a", "+A", "@@", "-c", "+C"), "A\nb\nC\n"),
+    "leaves a line whole at what Python takes for its end": (
+        "a\x0cb\n\u2028\n",
+        ("@@", "-a\x0cb", "+A\x0cB\x85\x1c"),
+        "A\x0cB\x85\x1c\n\u2028\n",
+    ),
     "deletes": ("a\nb\nc\n", ("@@", " a", "-b", " c"), "a\nc\n"),
     "makes an empty file": ("a\n", ("@@", "-a"), ""),
     "fills an empty file": ("", ("@@", "+a"), "a\n"),
@@ -112,6 +117,24 @@ def test_lines_that_are_not_there_are_told(lines: tuple[str, ...]) -> None:
     with pytest.raises(PatchMismatch, match="read it again") as refusal:
         updated("a\nb\nc\n", *lines)
     assert refusal.value.path == "a"
+
+
+def test_lines_are_found_among_many_that_begin_alike() -> None:
+    # Compared from each line on, they take minutes.
+    count = 20_000
+    text = "a\n" * count + "b\n"
+    half = [" a"] * (count // 2)
+    assert updated(text, "@@", *half, "-b", "+c") == "a\n" * count + "c\n"
+    with pytest.raises(PatchMismatch):
+        updated(text, "@@", *half, "-b", "-b")
+
+
+def test_patch_that_takes_too_long_to_find_is_refused() -> None:
+    text = " z\n y\n" * 100 + "z\nx\ny\n" * (STEPS_LIMIT // 100)
+    chunk = ("@@", "-z", "-y")
+    assert updated(text, *chunk).startswith(" z\n y\n")
+    with pytest.raises(PatchTooLong, match="give fewer"):
+        updated(text, *chunk * 100)
 
 
 lines_of_text = st.lists(

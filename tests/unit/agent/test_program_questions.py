@@ -242,9 +242,20 @@ async def test_question_whose_words_stand_for_others_is_asked_every_time() -> No
 
 
 @pytest.mark.parametrize(
-    ("argv", "name"), [(["curl"], None), (["/usr/bin/curl"], None), (["rm", "x"], "rm"), ([], "")]
+    ("argv", "name", "shown"),
+    [
+        (["curl"], None, None),
+        (["/usr/bin/curl"], None, None),
+        (["rm", "x"], "rm", "rm"),
+        ([], "", "''"),
+        (["a\\nb"], "a\\nb", "'a\\nb'"),
+        (["a\nb"], "a\nb", "$'a\\nb'"),
+    ],
 )
-def test_question_shows_the_name_that_a_program_would_see(argv: list[str], name: str | None) -> None:
+def test_question_shows_the_name_that_a_program_would_see(
+    argv: list[str], name: str | None, shown: str | None
+) -> None:
     request = program_question("c", None, structs.replace(QUESTION, argv=argv))
     assert request.called == name
-    assert (f"  called:    {name}" in list(question_lines(request))) == (name is not None)
+    called = [line for line in question_lines(request) if line.startswith("  called:")]
+    assert called == ([] if shown is None else [f"  called:    {shown}"])

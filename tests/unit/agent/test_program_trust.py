@@ -200,6 +200,15 @@ async def test_every_link_on_the_way_counts(links: dict[str, str], questions: in
         assert len(await asked(executor, cmd)) == questions
 
 
+async def test_program_with_hard_links_is_asked_about() -> None:
+    for linked, questions in (("/usr/bin/perl", 0), ("/usr/bin/git", 1), ("/opt/git", 1)):
+        executor = host()
+        executor.links["/usr/bin/git"] = "/opt/git"
+        executor.install("/opt/git")
+        executor.linked.add("/opt/git" if linked == "/usr/bin/git" else linked)
+        assert len(await asked(executor, "git status")) == questions
+
+
 async def test_question_names_the_link_that_commands_can_write() -> None:
     executor = host()
     executor.links |= {"/opt/git": "/work/link", "/work/link": "/usr/bin/git"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -63,6 +64,41 @@ def test_bash_runs_what_a_plain_line_says(rest: str) -> None:
         assert commands_of_bash(line) == sorted(commands)
 
 
+PRINTED = "/usr/bin/printf '%s\\n'"
+SHELL_WORDS = (
+    "'\\'",
+    "'\\\\'",
+    "'\\a'",
+    "=ls",
+    "a=ls",
+    "%self",
+    "a%self",
+    "'=ls'",
+    "; echo x",
+    "#",
+    "-",
+    "+",
+)
+
+
+@pytest.mark.parametrize("shell", ["dash", "fish --no-config", "zsh -f"])
+@settings(max_examples=40, deadline=None)
+@given(rest=st.lists(st.sampled_from((*WORDS, *SHELL_WORDS, " ", " ")), max_size=8).map("".join))
+@example(rest="a '\\' 'b; echo x #'")
+@example(rest="=ls")
+@example(rest="%self")
+def test_other_shells_read_the_words_of_a_plain_line_alike(shell: str, rest: str) -> None:
+    program, *options = shell.split()
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    line = f"{PRINTED} {rest}"
+    commands = plain_commands(line)
+    if commands is None or len(commands) != 1 or len(commands[0]) == 2:
+        return
+    done = subprocess.run([program, *options, "-c", line], stdout=subprocess.PIPE, check=True)
+    assert done.stdout.decode() == "".join(f"{word}\n" for word in commands[0][2:])
+
+
 @settings(max_examples=100, deadline=None)
 @given(LINES)
 def test_both_readers_of_a_plain_script_agree(line: str) -> None:
@@ -102,6 +138,7 @@ def test_line_with_an_odd_blank_is_not_plain(odd: str) -> None:
             "!git",
             "git #",
         ),
+        *("git =a", "git 'a\\'", "git '\\\\'", "git %self"),
         *("git \\a", 'git "\\"', 'git "$x"', 'git "`x`"', "git 'x", "git ~", "git a^b", "git {a}", "git [a]"),
     ],
 )

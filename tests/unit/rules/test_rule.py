@@ -43,6 +43,45 @@ def test_a_command_like_an_exception_does_not_fit() -> None:
 
 
 @pytest.mark.parametrize(
+    ("beginning", "may_fit", "fits_all"),
+    [
+        ("git", True, False),
+        ("git push", True, True),
+        ("git status", False, False),
+        ("git stash", True, False),
+        ("git stash list", False, False),
+        ("git stash drop", True, True),
+        ("make", False, False),
+    ],
+)
+def test_rule_tells_what_it_fits_by_the_beginning_of_a_command(
+    beginning: str, may_fit: bool, fits_all: bool
+) -> None:
+    broad = rule("git", unless=[pattern("git", "status"), pattern("git", "stash", "list")])
+    assert broad.may_fit(beginning.split()) is may_fit
+    assert broad.fits_all(beginning.split()) is fits_all
+
+
+@pytest.mark.parametrize(
+    ("beginning", "may_fit", "fits_all"),
+    [
+        ("git", True, False),
+        ("git --no-pager", True, False),
+        ("git fetch", False, False),
+        ("git push", True, False),
+        ("git push --force", True, True),
+        ("git --force push", True, True),
+    ],
+)
+def test_rule_with_free_flags_tells_what_it_fits_by_the_beginning_of_a_command(
+    beginning: str, may_fit: bool, fits_all: bool
+) -> None:
+    forced = rule("git", "push", ["-f", "--force"], has_free_flags=True)
+    assert forced.may_fit(beginning.split()) is may_fit
+    assert forced.fits_all(beginning.split()) is fits_all
+
+
+@pytest.mark.parametrize(
     ("line", "is_fitting"),
     [
         ("git push --force", True),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -139,6 +141,22 @@ def test_script_of_nothing_but_written_commands_is_plain(script: str) -> None:
         *("ls > x", "ls < x", "ls 2>&1", "ls <<E\nE", "ls <<< x", "ls <(id)"),
         *("ls $X", 'ls "$X"', "ls $(id)", "ls `id`", "ls ~", "ls *", "ls {a,b}", "ls $'a'"),
         *("X=1 ls", "X=1", "ls &", "(ls)", "{ ls; }", "if ls; then ls; fi", "for x in y; do ls; done"),
+        *(
+            "exec ls",
+            "command ls",
+            "exec command ls",
+            "'time' ls",
+            "'coproc' ls",
+            "builtin ls",
+            "a && exec ls",
+        ),
+        *(
+            "printf -v PATH /tmp; ls",
+            "'printf' a",
+            "test -v 'a[$(id)]'",
+            "'[' -v 'a[$(id)]' ']'",
+            "ls; export a",
+        ),
         *("f() { ls; }", "! ls", "ls # no", "[[ a ]]", "$X", "ls |& cat", "ls (", "ls 'x"),
     ],
 )
@@ -156,3 +174,66 @@ def test_long_script_ends_nobody_and_its_commands_have_their_lines() -> None:
     # The faults of a parser in C show in a process that has done nothing else, if at all.
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "1000 1 1000\n1000 1 1\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "printf -v PATH {planted}; ls",
+        "printf -v 'a[$({planted}/ls)]' x",
+        "test -v 'a[$({planted}/ls)]'",
+        "echo x | read 'a[$({planted}/ls)]'",
+        "export PATH={planted}; ls",
+        "export 'PATH={planted}'; ls",
+        "hash -p {planted}/ls ls; ls",
+        "trap {planted}/ls EXIT",
+        "jobs -x {planted}/ls",
+        "mapfile -c 1 -C {planted}/ls a",
+    ],
+)
+def test_line_by_which_bash_itself_runs_another_program_is_not_plain(line: str, tmp_path: Path) -> None:
+    planted, trace = tmp_path / "ls", tmp_path / "trace"
+    planted.write_text(f"#!/bin/sh\n: >{trace}\n")
+    planted.chmod(0o755)
+    line = line.format(planted=tmp_path)
+
+    subprocess.run(["/bin/bash", "--norc", "-c", line], input=b"x\n", capture_output=True, check=False)
+
+    assert trace.exists()
+    assert not parse_script(line).is_plain
+
+
+@pytest.mark.parametrize(
+    ("shell", "line"),
+    [
+        ("fish --no-config", "string match -r '(?<PATH>.+)' {planted}; ls"),
+        ("fish --no-config", "string 'match' --regex '(?<PATH>.+)' {planted} && ls"),
+        ("fish --no-config", "not {planted}/ls"),
+        ("zsh -f", "pushln {planted}; getln PATH; ls"),
+        ("zsh -f", "private PATH={planted}; ls"),
+        ("zsh -f", "noglob {planted}/ls"),
+        ("zsh -f", "pwd; - {planted}/ls"),
+        ("zsh -f", "bye 'path[$({planted}/ls)]'"),
+        ("zsh -f", "pwd; logout 'path[$({planted}/ls)]'"),
+    ],
+)
+def test_line_by_which_another_shell_itself_runs_another_program_is_not_plain(
+    shell: str, line: str, tmp_path: Path
+) -> None:
+    program, *options = shell.split()
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    planted, trace = tmp_path / "ls", tmp_path / "trace"
+    planted.write_text(f"#!/bin/sh\n: >{trace}\n")
+    planted.chmod(0o755)
+    line = line.format(planted=tmp_path)
+
+    subprocess.run([program, *options, "-c", line], input=b"x\n", capture_output=True, check=False)
+
+    assert trace.exists()
+    assert not parse_script(line).is_plain
+
+
+@pytest.mark.parametrize("line", ["cd a && ls", "echo a; pwd", "true && kill 1", "umask 022; ls"])
+def test_line_with_what_a_shell_does_itself_without_harm_is_plain(line: str) -> None:
+    assert parse_script(line).is_plain

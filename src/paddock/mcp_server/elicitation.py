@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
 import mcp_types as types
@@ -12,6 +11,7 @@ from msgspec import Struct
 from paddock.agent.approval import Approval, ApprovalDecision, ApprovalRequest
 from paddock.agent.question_text import question_lines
 from paddock.printable import printable
+from paddock.quotation import in_ascii, is_long, quoted, quoted_words
 
 DECLINED: Final = "User declined execution"
 CANCELLED: Final = "User cancelled execution"
@@ -62,11 +62,21 @@ class ApprovalPrompt(Struct, frozen=True):
 def message(request: ApprovalRequest) -> str:
     """Return the question. Text from a command or a model can't look like another line of it."""
     if request.tool == "shell":
-        command = printable(shlex.join(request.command))
-        called = "" if request.called is None else f", called `{printable(request.called)}`,"
-        beware = "" if request.is_exact else " Some of it can't be shown; \ufffd stands for other characters."
-        return f"Allow agent to run `{command}`{called} in `{printable(request.cwd)}`?{beware}"
+        return "\n".join(_shell_lines(request))
     return "\n".join(question_lines(request))
+
+
+def _shell_lines(request: ApprovalRequest) -> Iterator[str]:
+    command = quoted_words(request.command)
+    called = "" if request.called is None else f", called `{quoted(request.called)}`,"
+    beware = "" if request.is_exact else " Some of it can't be shown; \ufffd stands for other characters."
+    question = f"Allow agent to run `{command}`{called} in `{quoted(request.cwd)}`?{beware}"
+    if is_long((question,)):
+        yield f"The question has {len(question)} characters: read it to its end."
+    yield question
+    called_words = () if request.called is None else (request.called,)
+    if (written_out := in_ascii([*request.command, *called_words, request.cwd])) is not None:
+        yield f"All that in ASCII: {written_out}"
 
 
 def schema(request: ApprovalRequest) -> dict[str, Any]:
@@ -75,7 +85,7 @@ def schema(request: ApprovalRequest) -> dict[str, Any]:
     if request.is_exact:
         choices[SESSION] = "and the same until the session ends"
     if request.proposed_prefix:
-        prefix = printable(shlex.join(request.proposed_prefix))
+        prefix = quoted_words(request.proposed_prefix)
         choices[ALWAYS] = f"and a rule allows `{prefix} …` from now on"
     choices[DECLINE] = "do not allow it"
     meaning = "; ".join(f"{word}: {sense}" for word, sense in choices.items())

@@ -97,4 +97,6 @@ def _subject(request: ApprovalRequest) -> Hashable:
         request.stdin,
         request.patch,
         request.is_terminal,
+        # The console's "always" means the words of the question that it has shown.
+        request.proposed_prefix,
     )

@@ -221,12 +221,17 @@ class Service:
 
     async def _attend(self, context: Context, call: PendingCall) -> None:
         """Wait for the end of a call, and pass its questions to the client."""
+        questions = await _stirred(context, call)
+        # Most calls ask nothing, and a group of tasks costs as much as the rest of a call.
+        if not questions:
+            return
         async with anyio.create_task_group() as asking:
             known: frozenset[str] = frozenset()
-            while not call.is_over:
-                for question in await _stirred(context, call, known):
+            while questions:
+                for question in questions:
                     known |= {question.id}
                     asking.start_soon(_ask, context, call, question)
+                questions = await _stirred(context, call, known)
             asking.cancel_scope.cancel()
 
 

@@ -81,11 +81,17 @@ async def run_shell(box: Box, call: PendingCall, arguments: ShellArguments, term
             # Checking before each start would take as long as some commands do.
             await _check_directory(box, arguments.workdir, terms.sandbox)
             raise
-        return await _finished(process, clock, timeout_ms / 1000, began)
+        ends_alone = terms.sandbox is not None and terms.intercept is None
+        return await _finished(process, clock, timeout_ms / 1000, began, ends_alone=ends_alone)
 
 
-async def _finished(process: Process, clock: YieldClock, timeout_s: float, began: float) -> ShellReply:
-    """Wait until the command ends or its time is over. Kill the command when cancelled."""
+async def _finished(
+    process: Process, clock: YieldClock, timeout_s: float, began: float, *, ends_alone: bool
+) -> ShellReply:
+    """Wait until the command ends or its time is over. Kill the command when cancelled.
+
+    If it `ends_alone`, nothing that it has started outlives it, as long as the server is one of Paddock's.
+    """
     reader = _Reader(process)
     reading = asyncio.create_task(reader.read())
     waiting = asyncio.create_task(process.wait())
@@ -114,7 +120,9 @@ async def _finished(process: Process, clock: YieldClock, timeout_s: float, began
             notes=tuple(notes),
         )
     finally:
-        process.kill_now()
+        # Other servers tell no cause.
+        if not ends_alone or process.ending is None or process.ending.cause is None:
+            process.kill_now()
         for task in (reading, waiting):
             task.cancel()
         await asyncio.gather(reading, waiting, return_exceptions=True)

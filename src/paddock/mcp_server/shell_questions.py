@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import posixpath
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -75,7 +76,7 @@ class ExecQuestions:
         if run is None:
             return ExecApprovalResult(verdict=Verdict.DENY, reason="the call that it belonged to is over")
         allowed = Verdict.RUN if _is_built_in(params) else Verdict.ESCALATE
-        if allowed is Verdict.RUN and any(match.action is Action.ALLOW for match in params.matches):
+        if allowed is Verdict.RUN and _is_allowed(params):
             return ExecApprovalResult(verdict=Verdict.ESCALATE)
         request = _request(params, run, allowed)
         key = (request.tool, program_key(params), allowed)
@@ -156,6 +157,16 @@ def shell_policy(policy: Policy, line: str) -> Policy:
 def _is_built_in(params: ExecApprovalParams) -> bool:
     asking = [match for match in params.matches if match.action is Action.PROMPT]
     return bool(asking) and all(match.path == BUILT_IN for match in asking)
+
+
+def _is_allowed(params: ExecApprovalParams) -> bool:
+    """Return whether a rule of the user's allows what the program would do.
+
+    A program with many names, such as busybox, does what the name says that its caller has chosen.
+    """
+    name = posixpath.basename(params.argv[0]) if params.argv else ""
+    allowing = (match.prefix for match in params.matches if match.action is Action.ALLOW)
+    return any(posixpath.basename(prefix[0]) == name for prefix in allowing if prefix)
 
 
 def _request(params: ExecApprovalParams, run: _Run, allowed: Verdict) -> ApprovalRequest:

@@ -1,21 +1,27 @@
 """Serves one client on standard input and output, a line for each message.
 
 The SDK's own transport moves every line through threads; this one polls, and holds back a client that
-sends faster than it is served or does not read.
+sends faster than it is served or does not read. A request that can't be read gets an error, if its id can be:
+the SDK would drop it, and its client would wait.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
-from typing import Final, cast
+from contextlib import suppress
+from typing import Any, Final, cast
 
 import anyio
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import INVALID_REQUEST, jsonrpc_message_adapter
+from msgspec import Struct
+from pydantic import ValidationError
 
 from paddock.agent.approval import Approver
 from paddock.errors import MessageTooLarge
+from paddock.excerpt import excerpt
 from paddock.mcp_server.service import Service, offered
 from paddock.mcp_server.session import Session
 from paddock.mcp_server.workplace import Terms, Workplace
@@ -28,6 +34,17 @@ LINE_LIMIT_BYTES: Final = 64 * MIB
 
 HELD_LIMIT: Final = 64
 """Messages that have come and wait: then no more are read. One read may bring more than that."""
+
+REFUSED_LIMIT_BYTES: Final = MIB
+"""A longer message that can't be read is not looked at once more for its id."""
+
+_ID_DIGITS: Final = 19
+"""Digits of an id that is a number; a longer number takes long to read."""
+
+
+class _Refusal(Struct, frozen=True):
+    line: str
+    """The answer to a request that can't be read."""
 
 
 async def serve_stdio(workplace: Workplace, terms: Terms, console: Approver | None = None) -> None:
@@ -50,7 +67,7 @@ class _Wire(asyncio.Protocol):
     def __init__(self) -> None:
         self._transport: asyncio.Transport
         self._splitter = LineSplitter(LINE_LIMIT_BYTES)
-        self._held: deque[SessionMessage | Exception] = deque()
+        self._held: deque[SessionMessage | Exception | _Refusal] = deque()
         self._has_ended = False
         self._came = asyncio.Event()
         self._may_write = asyncio.Event()
@@ -58,6 +75,13 @@ class _Wire(asyncio.Protocol):
 
     async def next(self) -> SessionMessage | Exception:
         """Return the next message, or what is wrong with it. Raises EndOfStream after the last one."""
+        while isinstance(message := await self._next_held(), _Refusal):
+            # Here and not where it came in: a client that does not read its answers gets no more of them.
+            with suppress(anyio.BrokenResourceError):
+                await self.write(message.line)
+        return message
+
+    async def _next_held(self) -> SessionMessage | Exception | _Refusal:
         while not self._held:
             if self._has_ended:
                 raise anyio.EndOfStream
@@ -158,10 +182,36 @@ class _Outgoing:
         return
 
 
-def _read(line: bytes) -> SessionMessage | Exception:
+def _read(line: bytes) -> SessionMessage | Exception | _Refusal:
+    # As the SDK does: bytes that are not UTF-8 make no message unreadable.
+    text = line.decode(errors="replace")
     try:
-        # As the SDK does: bytes that are not UTF-8 make no message unreadable.
-        text = line.decode(errors="replace")
         return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
+    except ValidationError as error:
+        request_id = _request_id(text)
+        if request_id is None:
+            return error
+        problem = f"the request can't be read: {excerpt(error.errors(include_url=False)[0]['msg'])}"
+        answer = {"code": INVALID_REQUEST, "message": problem}
+        return _Refusal(json.dumps({"jsonrpc": "2.0", "id": request_id, "error": answer}))
     except ValueError as error:
         return error
+
+
+def _request_id(text: str) -> str | int | None:
+    """Return the id of a request that holds what the SDK does not read; None if it has none."""
+    if len(text) > REFUSED_LIMIT_BYTES:
+        return None
+    try:
+        read: Any = json.loads(text, parse_int=_number)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(read, dict) or not isinstance(read.get("method"), str):
+        return None
+    request_id = read.get("id")
+    is_id = isinstance(request_id, str | int) and not isinstance(request_id, bool)
+    return cast("str | int", request_id) if is_id else None
+
+
+def _number(digits: str) -> int | None:
+    return int(digits) if len(digits) <= _ID_DIGITS else None

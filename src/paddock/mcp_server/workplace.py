@@ -59,8 +59,7 @@ class Workplace:
     async def box(self) -> Box:
         """Return the open connection. Raises ConnectError."""
         async with self._opening:
-            if self._box is not None and self._address.url is None and not self._box.is_connected:
-                # A private server ends with its connection, so there is no way back to it.
+            if self._box is not None and not self._can_serve(self._box):
                 lost, self._box = self._box, None
                 await lost.aclose()
             if self._box is None:
@@ -71,6 +70,14 @@ class Workplace:
         """End all commands and the connection."""
         if self._box is not None:
             await self._box.aclose()
+
+    def _can_serve(self, box: Box) -> bool:
+        """Return whether a connection works, or may come back by itself.
+
+        A private server ends with its connection, so there is no way back to it. The client gives up a server
+        that is away for long.
+        """
+        return box.is_open if self.is_remote else box.is_connected
 
     def _connecting(self) -> Connecting:
         answers = {EXEC_APPROVAL: self.questions}

@@ -27,7 +27,7 @@ def choices(request: ApprovalRequest) -> list[str]:
 def test_question_has_the_name_of_a_program_that_is_not_its_own() -> None:
     assert message(REQUEST) == "Allow agent to run `/usr/bin/git init` in `/work`?"
     named = message(replace(REQUEST, called="rm\n"))
-    assert named == "Allow agent to run `/usr/bin/git init`, called `rm\\n`, in `/work`?"
+    assert named == "Allow agent to run `/usr/bin/git init`, called `$'rm\\n'`, in `/work`?"
 
 
 def test_answer_to_a_question_that_is_not_exact_holds_once() -> None:

@@ -70,6 +70,7 @@ async def test_other_question_is_asked_on_its_own() -> None:
         {"is_terminal": True},
         {"is_unsandboxed": True},
         {"is_exact": False},
+        {"proposed_prefix": ("git",)},
     ],
 )
 async def test_question_that_only_looks_alike_is_asked_on_its_own(change: dict[str, Any]) -> None:

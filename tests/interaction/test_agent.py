@@ -32,6 +32,7 @@ from paddock.client.opening import open_box
 from paddock.model.decision import Action, Origin
 from paddock.model.denial import DenialKind
 from paddock.model.profile import Access, AccessEntry, ExactPath, ManagedProfile, RestrictedFileSystem
+from paddock.protocol.bound import MAX_PATH_CHARS
 from paddock.rules.policy import Policy
 from paddock.rules.rule import PrefixRule
 from paddock.sandbox.profile.codec import digest_of
@@ -302,6 +303,31 @@ async def test_rule_lets_out_no_program_that_an_approved_command_has_put_in_plac
     assert f"commands in the sandbox can write {tools_of_user}/tool" in asked.reason
 
 
+async def test_rule_lets_out_no_program_that_has_another_name_in_the_workspace(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As uv makes them, for the programs of an environment and of its own tools."""
+    work, tools_of_user, outside = project / "work", project / "bin", project / "outside"
+    for directory in (work, tools_of_user, outside):
+        directory.mkdir()
+    for name in ("tool", "single"):
+        shutil.copy("/bin/true", tools_of_user / name)
+    (work / "tool").hardlink_to(tools_of_user / "tool")
+    monkeypatch.setenv("PATH", f"{tools_of_user}:/usr/bin:/bin")
+    rules = Policy(
+        PrefixRule(((name,),), Action.ALLOW, Origin("test.rules", 1)) for name in ("tool", "single")
+    )
+    free: dict[str, object] = {"sandbox_permissions": "require_escalated"}
+    approver = Recorder("denied")
+    async with paddock.Agent(rules=rules, approver=approver, cwd=str(work)) as tools:
+        await exec_command(tools, cmd="cat /bin/touch > tool")
+        assert (await exec_command(tools, cmd=f"single {outside}/evil", **free)).exit_code == 0
+        assert (await tools.call("exec_command", {"cmd": f"tool {outside}/evil", **free})).is_error
+    [asked] = approver.requests
+    assert f"{tools_of_user}/tool has other names" in asked.reason
+    assert os.listdir(outside) == []
+
+
 @pytest.mark.parametrize("is_link_before", [True, False])
 async def test_approved_command_runs_in_the_directory_that_the_question_named(
     place: str | paddock.Box | None, project: Path, is_link_before: bool
@@ -328,23 +354,67 @@ async def test_approved_command_runs_in_the_directory_that_the_question_named(
     assert os.listdir(outside) == (["made"] if is_link_before else [])
 
 
-@pytest.mark.parametrize(("shell", "file"), [("bash", ".bashrc"), ("zsh", ".zshenv")])
+@pytest.mark.parametrize(
+    ("shell", "file", "chosen"),
+    [
+        ("bash", ".bashrc", None),
+        ("bash", "named", None),
+        ("bash", ".bashrc", "rbash"),
+        ("zsh", ".zshenv", None),
+        ("zsh", ".zshenv", "rzsh"),
+    ],
+)
 async def test_unsandboxed_shell_reads_no_file_that_a_command_has_written(
-    project: Path, monkeypatch: pytest.MonkeyPatch, shell: str, file: str
+    project: Path, monkeypatch: pytest.MonkeyPatch, shell: str, file: str, chosen: str | None
 ) -> None:
     program = shutil.which(shell)
     if program is None:
         pytest.skip(f"{shell} is not installed")
-    # As with `ssh host paddock serve`.
-    variables = {"SHELL": program, "HOME": str(project), "SHLVL": "0", "SSH_CLIENT": "::1 1 22"}
+    variables = {"SHELL": program, "HOME": str(project)}
+    if file == "named":
+        variables["BASH_ENV"] = str(project / file)
+    else:
+        # As with `ssh host paddock serve`.
+        variables |= {"SHLVL": "0", "SSH_CLIENT": "::1 1 22"}
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
+    link = project / (chosen or shell)
+    link.symlink_to(program)
+    more = {} if chosen is None else {"shell": str(link)}
     async with paddock.Agent(approver=Recorder("approved"), cwd=str(project)) as tools:
-        await exec_command(tools, cmd=f"echo 'touch trapped' > {file}")
-        (project / "trapped").unlink(missing_ok=True)
-        done = await exec_command(tools, cmd="echo $0", sandbox_permissions="require_escalated")
-    assert done.output == f"{program}\n"
-    assert not (project / "trapped").exists()
+        await exec_command(tools, cmd=f"echo 'echo trapped > trap' > {file}")
+        outside = await asyncio.create_subprocess_exec(link, "-c", ":", cwd=project)
+        assert await outside.wait() == 0
+        (project / "trap").unlink()
+        done = await exec_command(tools, cmd="echo $0", sandbox_permissions="require_escalated", **more)
+    assert done.output == f"{link if chosen else program}\n"
+    assert not (project / "trap").exists()
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("exec_command", {"cmd": "true", "workdir": "@"}),
+        ("exec_command", {"cmd": "true", "shell": "@", "sandbox_permissions": "require_escalated"}),
+        ("exec_command", {"cmd": "@true", "sandbox_permissions": "require_escalated"}),
+        ("read_file", {"path": "@"}),
+        ("edit_file", {"path": "@", "old": "a", "new": "b"}),
+        ("search_files", {"path": "@", "pattern": "a"}),
+        ("list_files", {"path": "@"}),
+        ("apply_patch", {"input": "*** Begin Patch\n*** Add File: @\n+x\n*** End Patch"}),
+    ],
+)
+async def test_path_that_is_too_long_for_the_server_is_an_answer_for_the_model(
+    place: str | paddock.Box | None, project: Path, tool: str, arguments: dict[str, str]
+) -> None:
+    named = {name: value.replace("@", f"/{'x' * MAX_PATH_CHARS}/") for name, value in arguments.items()}
+    rule = PrefixRule((("true",),), Action.ALLOW, Origin("test.rules", 1))
+    approver = Recorder("approved")
+    async with paddock.Agent(place, rules=Policy([rule]), approver=approver, cwd=str(project)) as tools:
+        reply = await tools.call(tool, named)
+        told = reply.text if reply.is_error else approver.requests[0].reason
+        assert str(MAX_PATH_CHARS) in told
+        assert (await exec_command(tools, cmd="true")).exit_code == 0
 
 
 async def test_new_file_is_granted_by_its_directory(place: str | paddock.Box | None, project: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 import paddock
 from paddock.errors import InvalidRequest, NotFound, OperationFailed
 from paddock.model.change import ChangeKind
+from paddock.sandbox.host import propagation
 from tests.interaction.cutting_proxy import CuttingProxy
 from tests.serving import serving
 
@@ -40,6 +41,23 @@ async def test_text_and_bytes_are_written_and_read(box: paddock.Box, tmp_path: P
     assert await path.read_text() == "grüß\r\n"
     await path.write_bytes(b"\xff\0", atomic=True)
     assert await path.read_bytes() == b"\xff\0" == (tmp_path / "näme").read_bytes()
+
+
+async def test_way_has_the_other_paths_by_which_mounts_show_what_is_on_it(
+    box: paddock.Box, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("work", "shown"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "tool").touch()
+    (tmp_path / "link").symlink_to("shown/tool")
+    shown, work = tmp_path / "shown" / "tool", tmp_path / "work" / "tool"
+    assert await box.fs.way(shown) == [str(shown)]
+    table = f"1 0 8:1 / / rw - ext4 d rw\n2 1 8:1 {tmp_path}/work {tmp_path}/shown rw - ext4 d rw\n"
+    monkeypatch.setattr(propagation, "read_table", table.encode)
+    assert await box.fs.way(shown) == [str(work), str(shown)]
+    assert await box.fs.way(tmp_path / "link") == [str(work), str(tmp_path / "link"), str(shown)]
+    with pytest.raises(InvalidRequest, match="leads through more than 40 others"):
+        await box.fs.way("".join(f"{tmp_path}/{number}/.." for number in range(50)))
 
 
 async def test_a_file_larger_than_a_message_goes_in_blocks(box: paddock.Box, tmp_path: Path) -> None:

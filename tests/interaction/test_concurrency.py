@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import nullcontext
 
 import pytest
@@ -10,7 +11,7 @@ from paddock.process.input_stream import QUEUE_LIMIT_BYTES
 from paddock.process.output_log import OutputLog
 from paddock.rpc.serving import ServingConnection
 from paddock.server.answer_turns import ANSWERS_PER_TURN
-from paddock.server.connection import TEXT_BYTES_PER_TURN
+from paddock.server.connection import TEXT_BYTES_PER_TURN, WAITING_TEXT_BYTES
 from paddock.server.handlers import process
 from tests.turn_count import counted
 from tests.wire import WireError, encode, session, start_params
@@ -224,3 +225,21 @@ async def test_lists_of_many_processes_are_made_one_in_a_turn() -> None:
             for request in asked:
                 await client.answer(request)
         assert (lists.on_loop, lists.most) == (50, 1)
+
+
+async def test_a_client_is_not_read_on_while_much_text_waits() -> None:
+    paths = [["no such key"]] * (TEXT_BYTES_PER_TURN // 20)
+    params = {"cwd": "/", "configPaths": paths, "requirementsPaths": []}
+    count = 2 * WAITING_TEXT_BYTES // TEXT_BYTES_PER_TURN
+    async with session(concurrent_requests=2) as client:
+        for process in ("p", "q"):
+            await client.start(process, "/bin/sleep", "1000", pipeStdin=True)
+            # More than the queue and the widest pipe hold, so that the answer waits for the process.
+            chunk = encode(bytes(3 * QUEUE_LIMIT_BYTES))
+            client.request("process/write", {"processId": process, "chunk": chunk, "writeId": "1"})
+        with counted(ServingConnection, "receive") as received:
+            for _ in range(count):
+                client.request("environmentConfig/read", params)
+            for _ in range(4 * count):
+                await asyncio.sleep(0)
+        assert count // 8 < received.on_loop <= count * 3 // 4

@@ -11,15 +11,18 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import h11
 import pytest
 
 from paddock.config import Settings
+from paddock.fetch.gated_stream import LINES_PER_TURN
 from paddock.model.network_secret import NetworkSecret
 from paddock.server.connection import ClientConnection
 from paddock.server.handlers.fetch import ENCODED_BYTES, SMALL_BODY_BYTES
 from paddock.server.memory_budget import Grant
 from paddock.transport.limits import TransportLimits
 from tests.http_origin import Asked, origin, response, say_ok
+from tests.turn_count import counted
 from tests.wire import Message, WireClient, WireError, attach, served, session, shell
 
 SEND_BUFFER = 64 * 1024
@@ -419,3 +422,69 @@ async def test_slow_names_of_one_client_hold_up_no_other(monkeypatch: pytest.Mon
             answer.set()
         for request in slow:
             assert (await one.answer(request))["status"] == 200
+
+
+async def say_tiny_chunks(_asked: Asked, writer: asyncio.StreamWriter) -> None:
+    chunks = b"1\r\na\r\n" * 5000
+    writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n")
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_small_chunks_are_read_a_few_in_a_turn(streams: bool) -> None:
+    async with session() as client, origin(say_tiny_chunks) as remote:
+        # Loads the library, which can then be counted.
+        await fetch(client, remote.url)
+        with counted(h11.Connection, "next_event") as events:
+            asked = await asyncio.gather(
+                *(fetch(client, remote.url, requestId=str(n), streamResponse=streams) for n in range(3))
+            )
+            for number, answer in enumerate(asked):
+                body = (
+                    (await streamed(client, str(number)))[0]
+                    if streams
+                    else base64.b64decode(answer["bodyBase64"])
+                )
+                assert body == b"a" * 5000
+        assert events.on_loop > 15000
+        assert events.most <= 2 * LINES_PER_TURN
+
+
+async def test_informational_answers_and_headers_without_end_are_refused() -> None:
+    async def say_endlessly(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        line = b"HTTP/1.1 100 \r\n\r\n" if asked.target == "/informational" else b"a:\r\n"
+        writer.write((b"" if asked.target == "/informational" else b"HTTP/1.1 200 OK\r\n") + line * 5000)
+
+    async with session() as client, origin(say_endlessly) as remote:
+        for target in ("informational", "headers"):
+            with pytest.raises(WireError, match="more than 1024 lines of headers"):
+                await fetch(client, f"{remote.url}/{target}")
+
+
+@pytest.mark.parametrize("folded", [b" ", b"\r\n "])
+async def test_trailers_without_end_are_refused_and_some_are_not(folded: bytes) -> None:
+    async def say_behind(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        body = b"".join(b"5;a=b\r\n0\r\n\r\n\r\n" for _ in range(3000))
+        lines = 5000 if asked.target == "/endless" else 20 if asked.target == "/some" else 0
+        head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding:" + folded + b"chunked\r\n\r\n"
+        writer.write(head + body + b"0\r\n" + b"a:\r\n" * lines + b"\r\n")
+
+    async with session() as client, origin(say_behind) as remote:
+        for target in ("some", "none", "some"):
+            answer = await fetch(client, f"{remote.url}/{target}")
+            assert base64.b64decode(answer["bodyBase64"]) == b"0\r\n\r\n" * 3000
+        with pytest.raises(WireError, match="more than 1024 lines of headers"):
+            await fetch(client, f"{remote.url}/endless")
+        assert remote.connections == 1
+
+
+async def test_an_answer_behind_some_informational_ones_is_whole() -> None:
+    text = b"line\n\r\n" * 20000
+
+    async def say_early(_asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 100 Continue\r\nA: b\r\n\r\n" * 20 + response(text))
+
+    async with session() as client, origin(say_early) as remote:
+        for _ in range(3):
+            answer = await fetch(client, remote.url)
+            assert base64.b64decode(answer["bodyBase64"]) == text
+        assert remote.connections == 1

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+from asyncio.subprocess import PIPE
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -73,6 +75,35 @@ async def test_vanished_client_leaves_nothing_running(workspace: Path) -> None:
             await asyncio.wait((calling,))
     finally:
         life_line.close()
+
+
+async def test_request_that_can_not_be_read_is_answered_under_its_id(workspace: Path) -> None:
+    command = parameters("--workspace", workspace)
+    server = await asyncio.create_subprocess_exec(
+        command.command, *command.args, env=command.env, stdin=PIPE, stdout=PIPE
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    try:
+        for line in (
+            rb'{"jsonrpc":"2.0","id":"half","method":"tools/call","params":{"arguments":{"command":"\ud800"}}}',
+            b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":' + b"9" * 5000 + b"}",
+            b'{"jsonrpc":"2.0","id":null,"method":"ping"}',
+            b'{"jsonrpc":"2.0","id":true,"method":"ping"}',
+            b"[" * 100_000,
+            b'{"jsonrpc":"1.0","id":8,"method":"ping"}',
+        ):
+            server.stdin.write(line + b"\n")
+        answers = [json.loads(await server.stdout.readline()) for _ in range(3)]
+    finally:
+        server.stdin.close()
+        await server.wait()
+    assert [(answer["id"], answer["error"]["code"]) for answer in answers] == [
+        ("half", -32600),
+        (7, -32600),
+        (8, -32600),
+    ]
+    assert "hex escape" in answers[0]["error"]["message"]
 
 
 def _is_mcp(pid: int) -> bool:

@@ -91,7 +91,13 @@ async def test_a_long_diff_is_encoded_in_a_thread(tmp_path: Path, count: int) ->
 
 
 @pytest.mark.parametrize(
-    "edits", [[], [{"old": "", "new": "x"}], [{"old": "a", "new": "b", "count": 0}], [{"old": "a"}]]
+    "edits",
+    [
+        [],
+        [{"old": "", "new": "x"}],
+        [{"old": "a"}],
+        *([{"old": "a", "new": "b", "count": count}] for count in (0, 2**31, 10**400)),
+    ],
 )
 async def test_edits_that_make_no_sense_are_refused(tmp_path: Path, edits: list[Any]) -> None:
     path = tmp_path / "file"

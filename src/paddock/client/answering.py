@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from inspect import isawaitable
 from typing import Any, Final
 
 from paddock.errors import MethodNotFound, OperationFailed, RequestError
@@ -139,7 +138,7 @@ async def _outcome(handler: RequestHandler, method: str, params: QuestionParams)
     """Return a handler's result, or the error to answer with. The details of the error go only to the log."""
     try:
         result = handler(params)
-        if isawaitable(result):
+        if isinstance(result, Awaitable):
             result = await result
     except RequestError as error:
         return error

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cached_property
 from types import TracebackType
-from typing import Final, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Final, Literal, Unpack, overload
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from paddock.client.capability import require
 from paddock.client.command import RunOptions, checked_argv, checked_input, prepared_params, start_params
-from paddock.client.completed_process import CompletedProcess
-from paddock.client.completion import TimedOut, complete
-from paddock.client.confinement import SandboxLike, with_limits
 from paddock.client.connection import Connection
 from paddock.client.ending import Ending
-from paddock.client.files import Files
 from paddock.client.inbox import Inbox
 from paddock.client.output_reader import Gathered, OutputExcess
 from paddock.client.process import Bytes, Process, send_kill
-from paddock.client.reference import BoxReference
-from paddock.client.remote_path import RemotePath
 from paddock.client.resume import Session
-from paddock.client.wire_path import RemotePathLike
 from paddock.errors import (
     ConnectionLost,
     InvalidRequest,
@@ -34,9 +28,7 @@ from paddock.errors import (
     RequestTimeout,
     RunTimeout,
 )
-from paddock.model.profile import Limits
 from paddock.model.terminal import TerminalSize
-from paddock.protocol.intercept import InterceptParams
 from paddock.protocol.process import (
     Grace,
     GracefulMode,
@@ -50,6 +42,16 @@ from paddock.protocol.process import (
     TerminateResult,
 )
 from paddock.protocol.session import EnvironmentInfo
+
+if TYPE_CHECKING:
+    from paddock.client.completed_process import CompletedProcess
+    from paddock.client.confinement import SandboxLike
+    from paddock.client.files import Files
+    from paddock.client.reference import BoxReference
+    from paddock.client.remote_path import RemotePath
+    from paddock.client.wire_path import RemotePathLike
+    from paddock.model.profile import Limits
+    from paddock.protocol.intercept import InterceptParams
 
 CLOSE_GRACE_S: Final = 2.0
 """Time between SIGTERM and SIGKILL for processes that still run when their box is closed."""
@@ -79,7 +81,6 @@ class Box:
         self._connection = connection
         self._session = session
         self._when_closed = when_closed
-        self._files = Files(connection, session)
         self._handles: WeakValueDictionary[str, Process] = WeakValueDictionary()
 
     def __repr__(self) -> str:
@@ -105,6 +106,8 @@ class Box:
         """
         if self._url is None:
             raise ValueError("a private server ends with its client; connect to a server by its url")
+        from paddock.client.reference import BoxReference
+
         return BoxReference(
             url=self._url, provider_id=self.environment.provider_id, session_id=self.session_id
         )
@@ -119,23 +122,32 @@ class Box:
         """Return whether the box is connected now. It is not while the client reconnects."""
         return self._connection.is_connected
 
+    @property
+    def is_open(self) -> bool:
+        """Return whether calls are still taken: the connection is neither closed nor given up."""
+        return self._connection.is_open
+
     def has(self, capability: str) -> bool:
         """Return whether the server offers a capability, such as "processResize"."""
         return self.environment.capabilities.get(capability, False)
 
     # --- files --------------------------------------------------------------
 
-    @property
+    @cached_property
     def fs(self) -> Files:
         """Return the files of the server's host, to read, write and watch."""
-        return self._files
+        from paddock.client.files import Files
+
+        return Files(self._connection, self._session)
 
     def path(self, path: RemotePathLike, *, sandbox: SandboxLike | None = None) -> RemotePath:
         """Return an absolute path on the server's host, to work with like a `pathlib.Path`.
 
         A `sandbox` confines every operation on the path and on paths made from it.
         """
-        return RemotePath(self._files if sandbox is None else self._files.confined(sandbox), path)
+        from paddock.client.remote_path import RemotePath
+
+        return RemotePath(self.fs if sandbox is None else self.fs.confined(sandbox), path)
 
     # --- processes ----------------------------------------------------------
 
@@ -196,7 +208,8 @@ class Box:
             arg0=arg0,
             keep_alive=keep_alive,
             idempotency_key=self._idempotency_key(idempotency_key),
-            sandbox=with_limits(sandbox, limits),
+            sandbox=sandbox,
+            limits=limits,
             intercept=intercept,
             cwd_without_links=cwd_without_links,
         )
@@ -311,6 +324,9 @@ class Box:
         that the process started. With `check`, a status other than 0 raises CommandFailed. Cancelling the
         call kills the process group.
         """
+        from paddock.client.completed_process import CompletedProcess
+        from paddock.client.completion import TimedOut, complete
+
         arguments = tuple(checked_argv(argv))
         data = checked_input(input, is_text=text)
         if data is not None:

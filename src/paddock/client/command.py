@@ -7,18 +7,21 @@ and capabilities that the server said it lacks.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from paddock.client.capability import require
-from paddock.client.confinement import SandboxLike, sandbox_context
 from paddock.client.wire_path import RemotePathLike, wire_path
-from paddock.model.profile import Limits
 from paddock.model.secret_name import SECRET_NAMES
 from paddock.model.terminal import TerminalSize
-from paddock.protocol.intercept import InterceptParams
 from paddock.protocol.path import HostPath, parse_path
 from paddock.protocol.process import EnvironmentPolicy, Io, PreparedSpawn, PtyIo, StartParams
 from paddock.protocol.session import EnvironmentInfo
+
+if TYPE_CHECKING:
+    from paddock.client.confinement import SandboxLike
+    from paddock.model.profile import Limits
+    from paddock.protocol.intercept import InterceptParams
+    from paddock.protocol.sandbox import SandboxContext
 
 INHERIT = EnvironmentPolicy(
     inherit="all", ignore_default_excludes=True, exclude=[*SECRET_NAMES], set={}, include_only=[]
@@ -84,6 +87,7 @@ def start_params(
     keep_alive: bool,
     idempotency_key: str | None,
     sandbox: SandboxLike | None = None,
+    limits: Limits | None = None,
     intercept: InterceptParams | None = None,
     cwd_without_links: bool = False,
 ) -> StartParams:
@@ -110,7 +114,7 @@ def start_params(
         arg0=arg0,
         keep_alive=keep_alive,
         idempotency_key=idempotency_key,
-        sandbox=None if sandbox is None else sandbox_context(environment, sandbox, directory),
+        sandbox=_sandbox(environment, sandbox, limits, directory),
         intercept=intercept,
         cwd_without_links=cwd_without_links,
     )
@@ -144,6 +148,18 @@ def prepared_params(
         idempotency_key=idempotency_key,
         cwd_without_links=cwd_without_links,
     )
+
+
+def _sandbox(
+    environment: EnvironmentInfo, sandbox: SandboxLike | None, limits: Limits | None, cwd: HostPath
+) -> SandboxContext | None:
+    if sandbox is None and limits is None:
+        return None
+    # Not every program that starts commands confines them.
+    from paddock.client.confinement import sandbox_context, with_limits
+
+    wanted = with_limits(sandbox, limits)
+    return None if wanted is None else sandbox_context(environment, wanted, cwd)
 
 
 def _check_terminal(environment: EnvironmentInfo, tty: bool | TerminalSize) -> None:

@@ -26,7 +26,7 @@ from paddock.client.answering import Answering, RequestHandler
 from paddock.client.flow_control import FlowControl, FlowLimits
 from paddock.client.inbox import Inbox
 from paddock.client.request import Answer, Outcome, Requests
-from paddock.client.watch import Watchers
+from paddock.client.watchers import Watchers
 from paddock.errors import (
     ConnectionLost,
     PaddockError,
@@ -43,7 +43,6 @@ from paddock.protocol.process_event import ClosedEvent, ExitedEvent, FailedEvent
 from paddock.protocol.question import QuestionClosedEvent
 from paddock.protocol.session import InitializeParams, InitializeResult
 from paddock.protocol.structure import Params, Result
-from paddock.protocol.watch import ChangedEvent
 from paddock.rpc.calling import Asked, Told, Unanswerable
 from paddock.transport.link import Link, Received, Receiver
 
@@ -163,6 +162,10 @@ class Connection:
         """Return whether requests go out at once."""
         return self._is_ready
 
+    def has_link(self, number: int) -> bool:
+        """Return whether requests go out at once, and on this link; see `Answer.link_number`."""
+        return self._is_ready and number == self._link_number
+
     # --- requests -----------------------------------------------------------
 
     async def request(self, method: str, params: Params | None, kind: type[R]) -> R:
@@ -191,7 +194,7 @@ class Connection:
         """
         if not self.is_open:
             raise self._final_loss()
-        if link_number is not None and not (self._is_ready and link_number == self._link_number):
+        if link_number is not None and not self.has_link(link_number):
             raise ConnectionLost(str(self._latest_loss)) from self._latest_loss
         answer = self._requests.add(method, params, can_repeat=can_repeat)
         if self._is_ready:
@@ -342,8 +345,6 @@ class Connection:
             if inbox is not None:
                 inbox.receive(params)
                 self._follow(inbox)
-        elif isinstance(params, ChangedEvent):
-            self.watchers.told(params)
         elif isinstance(params, QuestionClosedEvent):
             self.answering.closed(params.question_id)
         elif isinstance(params, FailedEvent):
@@ -351,6 +352,11 @@ class Connection:
             if inbox is not None:
                 inbox.fail(ProcessLost(inbox.process_id, params.message))
                 self._follow(inbox)
+        else:
+            from paddock.protocol.watch import ChangedEvent
+
+            if isinstance(params, ChangedEvent):
+                self.watchers.told(params)
 
     def _follow(self, inbox: Inbox) -> None:
         """Close the inbox, read missed events or make room, as the state of the process requires."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from os import PathLike, fsdecode
 from typing import Final, Literal, TypeVar
 
@@ -13,10 +14,11 @@ from paddock.client.capability import require
 from paddock.client.confinement import SandboxLike, sandbox_context
 from paddock.client.connection import Connection
 from paddock.client.remote_file import RemoteReader, RemoteWriter
+from paddock.client.request import Answer
 from paddock.client.resume import Session
-from paddock.client.watch import Watch
+from paddock.client.watch import Begun, Watch
 from paddock.client.wire_path import RemotePathLike, is_name, local_name, wire_path
-from paddock.errors import ProtocolViolation
+from paddock.errors import ConnectionLost, ProtocolViolation
 from paddock.protocol.fs import (
     CanonicalizeParams,
     CanonicalizeResult,
@@ -195,7 +197,7 @@ class Files:
 
     async def way(self, path: RemotePathLike) -> list[str]:
         """Return what an absolute path leads through: each link on the way, each directory that is left by
-        `..`, and at last where it leads.
+        `..`, other paths by which mounts show one of them, and at last where it leads.
 
         None of them has links in it. Whoever can change one of them can make the path lead elsewhere. Nothing
         need exist there.
@@ -205,6 +207,14 @@ class Files:
         if not way:
             raise ProtocolViolation(f"the server did not say what {fsdecode(path)!r} leads through")
         return [local_name(passed) for passed in way]
+
+    async def has_other_names(self, path: RemotePathLike) -> bool:
+        """Return whether a file with hard links is there, which the server's user may change by another name.
+
+        In doubt it has.
+        """
+        self._require("fsWay", "see whether a file has other names")
+        return (await self._canonical(path, tells_way=True)).other_names is not False
 
     async def _canonical(
         self,
@@ -358,15 +368,20 @@ class Files:
         self._require("fsWatch", "watch files")
         params = WatchParams(path=self._wire(path), recursive=recursive)
 
-        async def begin() -> int:
-            return (await self._ask("fs/watch", params, WatchResult, can_repeat=True)).watch_id
+        async def begin() -> Begun:
+            answer = self._submit("fs/watch", params, can_repeat=True)
+            watch_id = (await self._connection.result(answer, WatchResult)).watch_id
+            return Begun(watch_id, answer.link_number)
 
-        async def end(watch_id: int) -> None:
-            params = UnwatchParams(watch_id=watch_id)
-            answer = self._connection.submit("fs/unwatch", params, can_repeat=True)
-            await self._connection.result(answer, Empty)
+        async def end(begun: Begun) -> None:
+            params = UnwatchParams(watch_id=begun.watch_id)
+            # The watches of a lost link have ended with it.
+            with suppress(ConnectionLost):
+                answer = self._connection.submit("fs/unwatch", params, link_number=begun.link_number)
+                await self._connection.result(answer, Empty)
 
-        return Watch(self._connection.watchers, fsdecode(path), begin, end)
+        connection = self._connection
+        return Watch(connection.watchers, fsdecode(path), begin, end, has_link=connection.has_link)
 
     # --- to and from this host ----------------------------------------------
 
@@ -424,10 +439,12 @@ class Files:
         )
 
     async def _ask(self, method: str, params: Params, kind: type[R], *, can_repeat: bool = False) -> R:
+        return await self._connection.result(self._submit(method, params, can_repeat=can_repeat), kind)
+
+    def _submit(self, method: str, params: Params, *, can_repeat: bool) -> Answer:
         if self._sandbox is not None:
             params = replace(params, sandbox=self._context())
-        answer = self._connection.submit(method, params, can_repeat=can_repeat)
-        return await self._connection.result(answer, kind)
+        return self._connection.submit(method, params, can_repeat=can_repeat)
 
     def _context(self) -> SandboxContext | None:
         if self._sandbox is None:

@@ -53,10 +53,6 @@ class Backoff:
 
     def __init__(self, policy: ReconnectPolicy, random: Random | None = None) -> None:
         self._policy = policy
-        if random is None:
-            from random import Random
-
-            random = Random()
         self._random = random
         self._attempts = 0
 
@@ -68,6 +64,11 @@ class Backoff:
             return policy.first_delay_s
         # The exponent is bounded: a power of two with a thousand bits does not fit a float.
         longest_s = min(policy.max_delay_s, policy.min_delay_s * GROWTH ** min(self._attempts - 2, 64))
+        if self._random is None:
+            # Few connections are ever lost.
+            from random import Random
+
+            self._random = Random()
         # Clients that were cut off together must not come back together.
         return longest_s * self._random.uniform(0.5, 1.0)
 

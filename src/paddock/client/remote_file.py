@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Final, Literal
 from uuid import uuid4
@@ -138,18 +139,27 @@ class RemoteReader:
         params = OpenParams(handle_id=handle_id, path=self._path, mode=self._mode, sandbox=self._sandbox)
         # An open changes nothing, so it can be repeated; the handle belongs to the last link it was sent on.
         answer = self._connection.submit("fs/open", params, can_repeat=True)
-        await self._connection.result(answer, OpenResult)
+        try:
+            await self._connection.result(answer, OpenResult)
+            await self._look()
+        except BaseException:
+            _close_unheard(self._connection, CloseParams(handle_id=handle_id), answer.link_number)
+            raise
         self._handle_id = handle_id
         self._link_number = answer.link_number
-        if self._mode == "read":
-            question = PathParams(path=self._path, sandbox=self._sandbox)
-            answer = self._connection.submit("fs/getMetadata", question, can_repeat=True)
-            found = await self._connection.result(answer, MetadataResult)
-            version = (found.size, found.modified_at_ms)
-            if self._version not in (None, version):
-                raise OperationFailed(f"{self._path} changed while it was read; read it again")
-            self._version = version
-            self.size_bytes = found.size
+
+    async def _look(self) -> None:
+        """Note which version of the file is open. Raises OperationFailed if it is another than before."""
+        if self._mode != "read":
+            return
+        question = PathParams(path=self._path, sandbox=self._sandbox)
+        answer = self._connection.submit("fs/getMetadata", question, can_repeat=True)
+        found = await self._connection.result(answer, MetadataResult)
+        version = (found.size, found.modified_at_ms)
+        if self._version not in (None, version):
+            raise OperationFailed(f"{self._path} changed while it was read; read it again")
+        self._version = version
+        self.size_bytes = found.size
 
     async def _reopen(self, lost_handle_id: str) -> None:
         """Open the file again after the connection was lost, unless another task has done so."""
@@ -233,8 +243,7 @@ class RemoteWriter:
         self._forget_window()
         if self._is_open:
             self._is_open = False
-            params = CloseParams(handle_id=self._handle_id, discard=True if self._is_published else None)
-            await _close_quietly(self._connection, params, self._link_number)
+            await _close_quietly(self._connection, self._discarding, self._link_number)
 
     async def __aenter__(self) -> RemoteWriter:
         params = OpenParams(
@@ -247,9 +256,15 @@ class RemoteWriter:
         try:
             # Opening a file that is not published yet changes nothing. Opening any other empties it.
             answer = self._connection.submit("fs/open", params, can_repeat=self._is_published)
+        except ConnectionLost as loss:
+            raise self._lost(loss) from loss
+        try:
             await self._connection.result(answer, OpenResult)
         except ConnectionLost as loss:
             raise self._lost(loss) from loss
+        except BaseException:
+            _close_unheard(self._connection, self._discarding, answer.link_number)
+            raise
         self._link_number = answer.link_number
         self._is_open = True
         return self
@@ -279,6 +294,10 @@ class RemoteWriter:
             )
         except ConnectionLost as loss:
             raise self._fail(self._lost(loss)) from loss
+
+    @property
+    def _discarding(self) -> CloseParams:
+        return CloseParams(handle_id=self._handle_id, discard=True if self._is_published else None)
 
     async def _settle(self) -> None:
         await self._result(self._window.popleft())
@@ -334,3 +353,13 @@ async def _close_quietly(connection: Connection, params: CloseParams, link_numbe
     except (TimeoutError, PaddockError):
         # The server closes the file at the latest when the link ends.
         pass
+
+
+def _close_unheard(connection: Connection, params: CloseParams, link_number: int) -> None:
+    """Close a file that the server may have opened, or may be about to, without waiting for the answer.
+
+    Files that nobody closes stay open until the link ends, and the server opens only so many.
+    """
+    # If the link has ended, the server has closed the file. If it opened none, this does nothing.
+    with suppress(PaddockError):
+        connection.submit("fs/close", params, link_number=link_number)

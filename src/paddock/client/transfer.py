@@ -6,14 +6,16 @@ reference server, it goes file by file, without modes, and files transferred bef
 
 from __future__ import annotations
 
-import asyncio
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING
 
+from paddock.client.local_source import next_piece, open_source
 from paddock.client.remote_file import BLOCK_BYTES, RemoteWriter
+from paddock.client.thread_work import in_thread
 from paddock.errors import LocalFileError, OperationFailed, PaddockError
 from paddock.fs.replacement import Replacement
 from paddock.fs.tree_reader import TreeReader
@@ -47,7 +49,7 @@ async def upload(
     """See `Files.upload`. Raises LocalFileError for what goes wrong on this side."""
     local = os.fsencode(source)
     try:
-        status = await asyncio.to_thread(os.stat, local)
+        status = await in_thread(os.stat, local)
         if not stat.S_ISDIR(status.st_mode):
             await _upload_file(files, local, destination, _Meter(progress, status.st_size))
             await keep_executable(files, destination, status.st_mode)
@@ -88,10 +90,10 @@ async def download(
 
 
 async def _upload_file(files: Files, local: bytes, destination: RemotePathLike, meter: _Meter) -> None:
-    descriptor = os.open(local, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = open_source(local)
     try:
         async with files.writer(destination, atomic=files.has("atomicWrites")) as file:
-            await _fill(file, lambda: os.read(descriptor, BLOCK_BYTES), meter)
+            await _fill(file, lambda: next_piece(descriptor, BLOCK_BYTES), meter)
     finally:
         os.close(descriptor)
 
@@ -106,10 +108,10 @@ async def _download_file(
     follow: bool = True,
 ) -> None:
     async with files.reader(source) as file:
-        replacement = await asyncio.to_thread(Replacement, local, follow=follow)
+        replacement = await in_thread(partial(Replacement, local, follow=follow), undo=Replacement.discard)
         try:
             async for piece in file:
-                await asyncio.to_thread(_write_all, replacement.descriptor, piece)
+                await in_thread(_write_all, replacement.descriptor, piece)
                 meter.add(len(piece))
         except BaseException:
             replacement.discard()
@@ -117,7 +119,7 @@ async def _download_file(
         if executable_bits:
             mode = stat.S_IMODE(os.fstat(replacement.descriptor).st_mode)
             os.fchmod(replacement.descriptor, mode | executable_bits & mode >> 2)
-        await asyncio.to_thread(replacement.publish)
+        await in_thread(replacement.publish)
 
 
 async def keep_executable(files: Files, destination: RemotePathLike, mode: int) -> None:
@@ -135,8 +137,8 @@ def _write_all(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-async def _fill(file: RemoteWriter, read: Callable[[], bytes], meter: _Meter) -> None:
-    while piece := await asyncio.to_thread(read):
+async def _fill(file: RemoteWriter, read: Callable[[], Awaitable[bytes]], meter: _Meter) -> None:
+    while piece := await read():
         await file.write(piece)
         meter.add(len(piece))
 
@@ -148,7 +150,7 @@ async def _upload_tree(files: Files, local: bytes, destination: RemotePathLike, 
     tree = TreeReader(local)
     try:
         async with files.tree_writer(destination) as file:
-            await _fill(file, lambda: tree.read(BLOCK_BYTES), meter)
+            await _fill(file, lambda: in_thread(tree.read, BLOCK_BYTES), meter)
     finally:
         tree.close()
 
@@ -158,12 +160,12 @@ async def _download_tree(files: Files, source: RemotePathLike, local: bytes, met
         tree = TreeWriter(local)
         try:
             async for piece in file:
-                await asyncio.to_thread(tree.write, piece)
+                await in_thread(tree.write, piece)
                 meter.add(len(piece))
         except BaseException:
-            await asyncio.to_thread(tree.discard)
+            await in_thread(tree.discard)
             raise
-        await asyncio.to_thread(tree.publish)
+        await in_thread(tree.publish)
 
 
 # --- a directory file by file -----------------------------------------------
@@ -174,7 +176,7 @@ async def _upload_each(files: Files, local: bytes, destination: RemotePathLike, 
     while waiting:
         directory, target = waiting.pop()
         await files.create_directory(target)
-        for entry in await asyncio.to_thread(_entries, directory):
+        for entry in await in_thread(_entries, directory):
             path = f"{target.rstrip('/')}/{os.fsdecode(entry.name)}"
             if entry.is_symlink():
                 name = os.fsdecode(entry.path)
@@ -183,8 +185,13 @@ async def _upload_each(files: Files, local: bytes, destination: RemotePathLike, 
                 )
             if entry.is_dir():
                 waiting.append((entry.path, path))
-            else:
+            elif entry.is_file():
                 await _upload_file(files, entry.path, path, meter)
+            else:
+                name = os.fsdecode(entry.path)
+                raise OperationFailed(
+                    f"{name!r} is neither a file nor a directory; copy it by itself or leave it out"
+                )
 
 
 def _entries(local: bytes) -> list[os.DirEntry[bytes]]:
@@ -193,8 +200,8 @@ def _entries(local: bytes) -> list[os.DirEntry[bytes]]:
 
 
 async def _download_each(files: Files, source: RemotePathLike, local: bytes, meter: _Meter) -> None:
-    top = await asyncio.to_thread(os.path.realpath, local)
-    await asyncio.to_thread(os.makedirs, top, exist_ok=True)
+    top = await in_thread(os.path.realpath, local)
+    await in_thread(partial(os.makedirs, top, exist_ok=True))
     await _download_entries(files, source, top, meter)
 
 
@@ -215,7 +222,7 @@ async def _download_entries(files: Files, source: RemotePathLike, local: bytes, 
                 )
             beneath = os.path.join(target, os.fsencode(entry.file_name))
             if found.is_directory:
-                await asyncio.to_thread(_make_directory, beneath)
+                await in_thread(_make_directory, beneath)
                 waiting.append((path, beneath))
             else:
                 await _download_file(files, path, beneath, 0, meter, follow=False)

@@ -12,6 +12,7 @@ import tarfile
 from collections.abc import Callable, Set
 from typing import IO, Final
 
+from paddock.fs.archive_end import WholeEntry, finish_archive
 from paddock.sandbox.host.placeholder import (
     PLACEHOLDER_MODES,
     PLACEHOLDER_SHARED_BITS,
@@ -41,7 +42,7 @@ def copy_archive(
     """
     left: set[str] = set()
     with (
-        tarfile.open(fileobj=source, mode="r|") as old,
+        tarfile.open(fileobj=source, mode="r|", tarinfo=WholeEntry) as old,
         tarfile.open(fileobj=sink, mode="w|", format=tarfile.PAX_FORMAT) as new,
     ):
         for member in old:
@@ -51,6 +52,7 @@ def copy_archive(
                 left.add(path)
             if not _is_left(path, left):
                 new.addfile(member, old.extractfile(member) if member.isreg() else None)
+        finish_archive(old)
 
 
 def _is_left(path: str, left: Set[str]) -> bool:

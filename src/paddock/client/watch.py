@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from msgspec import Struct
 
+from paddock.client.watchers import Watchers
 from paddock.client.wire_path import local_name
 from paddock.model.change import ChangeKind
 from paddock.protocol.watch import ChangedEvent
@@ -38,53 +38,13 @@ class Changes(Struct, frozen=True):
     """Whether changes were lost. If so, look at the files themselves."""
 
 
-class Watchers:
-    """The watches of one connection, by the numbers that the server gave them."""
+class Begun(Struct, frozen=True):
+    """A watch that the server keeps, for as long as the link lasts."""
 
-    def __init__(self) -> None:
-        self._watches: dict[int, Watch] = {}
-        self._early: dict[int, list[ChangedEvent]] = {}
-        self._opening = 0
-
-    def told(self, event: ChangedEvent) -> None:
-        """Take a notification from the server.
-
-        It may arrive before the caller learns the number of its watch.
-        """
-        watch = self._watches.get(event.watch_id)
-        if watch is not None:
-            watch.receive(event)
-        elif self._opening:
-            self._early.setdefault(event.watch_id, []).append(event)
-
-    @contextmanager
-    def opening(self) -> Iterator[None]:
-        """Mark the block in which a client asks for a watch."""
-        self._opening += 1
-        try:
-            yield
-        finally:
-            self._opening -= 1
-            if not self._opening:
-                self._early.clear()
-
-    def add(self, watch_id: int, watch: Watch) -> None:
-        """Pass a watch the notifications under its number, including those that have already arrived."""
-        self._watches[watch_id] = watch
-        for event in self._early.pop(watch_id, []):
-            watch.receive(event)
-
-    def discard(self, watch_id: int) -> None:
-        """Drop a watch that is no longer wanted."""
-        self._watches.pop(watch_id, None)
-
-    def lose(self) -> None:
-        """End every watch: the server's watches end with the lost connection."""
-        watches = list(self._watches.values())
-        self._watches.clear()
-        self._early.clear()
-        for watch in watches:
-            watch.lose()
+    watch_id: int
+    """Its number, which another watch may have on another link."""
+    link_number: int
+    """The link that it belongs to."""
 
 
 class Watch:
@@ -97,14 +57,17 @@ class Watch:
         self,
         watchers: Watchers,
         path: str,
-        begin: Callable[[], Awaitable[int]],
-        end: Callable[[int], Awaitable[None]],
+        begin: Callable[[], Coroutine[Any, Any, Begun]],
+        end: Callable[[Begun], Coroutine[Any, Any, None]],
+        *,
+        has_link: Callable[[int], bool],
     ) -> None:
         self._watchers = watchers
         self._path = path
         self._begin = begin
         self._end = end
-        self._watch_id: int | None = None
+        self._has_link = has_link
+        self._begun: Begun | None = None
         self._unread: deque[ChangedEvent] = deque()
         self._is_lost = False
         self._has_news = asyncio.Event()
@@ -116,10 +79,10 @@ class Watch:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        watch_id, self._watch_id = self._watch_id, None
-        if watch_id is not None:
-            self._watchers.discard(watch_id)
-            await self._end(watch_id)
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            self._watchers.discard(begun.watch_id)
+            await self._end(begun)
 
     async def __aiter__(self) -> AsyncIterator[Changes]:
         while True:
@@ -147,12 +110,44 @@ class Watch:
 
     def lose(self) -> None:
         """Note that the connection is lost. The next request waits for another, or fails."""
-        self._watch_id = None
+        self._begun = None
         self._is_lost = True
         self._has_news.set()
 
     async def _open(self) -> None:
-        self._is_lost = False
-        with self._watchers.opening():
-            self._watch_id = await self._begin()
-            self._watchers.add(self._watch_id, self)
+        """Begin the watch. If that fails or is cancelled, the next iteration tries again."""
+        try:
+            with self._watchers.opening():
+                beginning = asyncio.get_running_loop().create_task(self._begin())
+                try:
+                    begun = await asyncio.shield(beginning)
+                except asyncio.CancelledError:
+                    # The server's answer, which nobody waits for any more, tells which watch to end.
+                    beginning.add_done_callback(self._end_unwanted)
+                    raise
+                # The link may be lost by now, and nobody has told a watch that was not yet added.
+                if self._has_link(begun.link_number):
+                    self._begun, self._is_lost = begun, False
+                    self._watchers.add(begun.watch_id, self)
+                    return
+        except BaseException:
+            self._is_lost = True
+            raise
+        self.lose()
+
+    def _end_unwanted(self, beginning: asyncio.Task[Begun]) -> None:
+        if not beginning.cancelled() and beginning.exception() is None:
+            ending = asyncio.get_running_loop().create_task(self._end(beginning.result()))
+            _endings.add(ending)
+            ending.add_done_callback(_ended)
+
+
+_endings: set[asyncio.Task[None]] = set()
+"""Ends of watches that nobody waits for. The loop itself holds no task."""
+
+
+def _ended(ending: asyncio.Task[None]) -> None:
+    _endings.discard(ending)
+    if not ending.cancelled():
+        # A lost connection has ended the watch as well.
+        ending.exception()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode
 from os import PathLike, fsdecode, fspath
 from typing import Final
 
-from paddock.errors import ProtocolViolation
+from paddock.errors import InvalidPath, ProtocolViolation
 from paddock.protocol.path import HostPath, file_uri, parse_path
 from paddock.protocol.session import EnvironmentInfo
 
@@ -18,8 +17,15 @@ _UNDECODABLE: Final = "file:///%00/bad/path/"
 
 
 def wire_path(environment: EnvironmentInfo, path: RemotePathLike) -> HostPath:
-    """Return the wire form of a path. Raises ValueError for one that is not absolute."""
-    written = parse_path(fsdecode(fspath(path)))
+    """Return the wire form of a path. Raises InvalidPath for one that is not absolute, or too long."""
+    try:
+        return _wire_path(environment, fsdecode(fspath(path)))
+    except ValueError as error:
+        raise InvalidPath(str(error)) from error
+
+
+def _wire_path(environment: EnvironmentInfo, path: str) -> HostPath:
+    written = parse_path(path)
     if written.is_uri:
         return written
     # Every server takes URIs, but a URI is resolved lexically: behind a symbolic link, `..` would lead
@@ -38,6 +44,8 @@ def local_name(text: str) -> str:
     """Return the path that a server's answer means. Bytes that are not UTF-8 are surrogates, as in `os`."""
     if text.startswith(_UNDECODABLE):
         encoded = text.removeprefix(_UNDECODABLE)
+        from base64 import urlsafe_b64decode
+
         return fsdecode(urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
     try:
         return parse_path(text).path

@@ -41,6 +41,9 @@ PROFILE: Final = ":workspace"
 SPOOL_BYTES: Final = 8 * 1024 * 1024
 """How large an archive may grow in memory before it moves to a temporary file."""
 
+_REPLACED: Final = "\ufffd"
+"""Stands in listings for bytes that are not UTF-8, and for itself."""
+
 Target = str | Connecting | Box | None
 """The URL of a server, a connection to be made, an open box, or a private server."""
 
@@ -283,11 +286,9 @@ class Workspace:
         async with there.files.tree_writer(incoming) as archive:
             await _copy(source, archive)
         try:
-            for entry in await there.files.read_directory(incoming):
-                await there.files.remove(posixpath.join(target, entry.file_name))
-                await there.files.rename(
-                    posixpath.join(incoming, entry.file_name), posixpath.join(target, entry.file_name)
-                )
+            for name in await _exact_names(there.files, incoming):
+                await there.files.remove(posixpath.join(target, name))
+                await there.files.rename(posixpath.join(incoming, name), posixpath.join(target, name))
         finally:
             await there.files.remove(incoming)
 
@@ -305,7 +306,11 @@ class Workspace:
             await box.aclose()
 
     async def __aenter__(self) -> Self:
-        await self.open()
+        try:
+            await self.open()
+        except BaseException:
+            await self.aclose()
+            raise
         return self
 
     async def __aexit__(
@@ -356,6 +361,31 @@ async def _listing(files: Files, directory: str) -> tuple[list[DirectoryEntry], 
     doubtful = [entry for entry in found if may_be_placeholder(entry.file_name)]
     held = await asyncio.gather(*(_is_held(files, directory, entry) for entry in doubtful))
     return found, {entry.file_name for entry, is_held in zip(doubtful, held, strict=True) if is_held}
+
+
+async def _exact_names(files: Files, directory: str) -> list[str]:
+    """Return the names in a directory, also those that are not UTF-8.
+
+    A listing has another character for their bytes, and a walk has no links. Raises InvalidRequest for a link
+    whose name neither of them has.
+    """
+    listed = await files.read_directory(directory)
+    doubtful = [entry for entry in listed if _REPLACED in entry.file_name]
+    names = [entry.file_name for entry in listed if _REPLACED not in entry.file_name]
+    if not doubtful:
+        return names
+    tree = await files.walk(directory, max_depth=0)
+    walked = (posixpath.basename(path) for path in (*tree.directories, *tree.files) if path != directory)
+    links = [entry.file_name for entry in doubtful if entry.is_symlink is True]
+    for name in links:
+        try:
+            await files.metadata(posixpath.join(directory, name), follow_symlinks=False)
+        except NotFound as error:
+            raise InvalidRequest(f"the name of the link {name!r} is not UTF-8") from error
+        except InvalidRequest:
+            # It is there, and a link.
+            continue
+    return list(dict.fromkeys((*names, *walked, *links)))
 
 
 async def _is_held(files: Files, directory: str, entry: DirectoryEntry) -> bool:

@@ -94,6 +94,11 @@ class Box(Facade[AsyncBox]):
         """Return whether the box is connected now. It is not while the client reconnects."""
         return self._inner.is_connected
 
+    @property
+    def is_open(self) -> bool:
+        """Return whether calls are still taken; see `paddock.Box.is_open`."""
+        return self._inner.is_open
+
     def has(self, capability: str) -> bool:
         """Return whether the server offers a capability, such as "processResize"."""
         return self._inner.has(capability)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections import Counter
@@ -193,6 +194,21 @@ def test_a_request_that_is_repeated_is_carried_out_once(swerex_url: str) -> None
     assert [answer.json()["stdout"].strip() for answer in answers] == ["1"] * 3
 
 
+def test_a_request_that_did_not_come_as_a_whole_is_carried_out_when_it_is_repeated(swerex_url: str) -> None:
+    headers = {"X-API-Key": KEY, "X-Request-ID": "cut"}
+    body = b'{"command": "echo ran", "shell": true}'
+    lines = [f"{name}: {value}" for name, value in {**headers, "Content-Length": len(body)}.items()]
+    head = "\r\n".join(["POST /execute HTTP/1.1", "Host: 127.0.0.1", *lines, "", ""])
+    host, _, port = swerex_url.removeprefix("http://").rpartition(":")
+    with socket.create_connection((host, int(port))) as cut:
+        cut.sendall(head.encode() + body[:9])
+        cut.shutdown(socket.SHUT_WR)
+        # Until the server has noticed the end.
+        assert b"ran" not in cut.recv(1024)
+    answer = httpx.post(f"{swerex_url}/execute", content=body, headers=headers, timeout=30)
+    assert answer.json()["stdout"] == "ran\n"
+
+
 def test_what_is_no_request_is_refused(swerex_url: str) -> None:
     headers = {"X-API-Key": KEY}
     assert httpx.post(f"{swerex_url}/execute", json={}, headers=headers, timeout=30).status_code == 422
@@ -226,6 +242,18 @@ async def test_a_deployment_works_on_a_server_without_http(server: Server, reque
     assert requests == {"fs/writeFile": 1, "fs/readFile": 1}
     await runtime.create_session(CreateBashSessionRequest())
     assert (await runtime.run_in_session(_Action(command="cat file"))).output == "text"
+    await deployment.stop()
+
+
+async def test_commands_and_sessions_of_a_deployment_get_its_variables() -> None:
+    deployment = PaddockDeployment(env={"OURS": "1"})
+    await deployment.start()
+    runtime, show = deployment.runtime, "echo $OURS $THEIRS"
+    await runtime.create_session(CreateBashSessionRequest())
+    assert (await runtime.run_in_session(_Action(command=show))).output.strip() == "1"
+    assert (await runtime.execute(_Command(command=show, shell=True))).stdout == "1\n"
+    whole = _Command(command=show, shell=True, env={"THEIRS": "2"})
+    assert (await runtime.execute(whole)).stdout == "2\n"
     await deployment.stop()
 
 

@@ -1,4 +1,4 @@
-"""Paddock as the permissions of the Claude Agent SDK: Bash in a sandbox, a profile for tools that use files.
+"""Paddock as the permissions of the Claude Agent SDK: commands in a sandbox, a profile for tools with files.
 
     from paddock.adapters.claude_agent_sdk import PaddockPermissions
 
@@ -8,16 +8,20 @@
         can_use_tool=permissions.can_use_tool,
     )
 
-Claude Code runs its tools itself. So this module changes a Bash command into one that runs it in a sandbox,
-and refuses a file tool any path that the profile does not grant. It starts nothing.
+Claude Code runs its tools itself. So this module changes a command into one that runs it in a sandbox, and
+refuses a file tool any path that the sandbox would keep from a command. It starts nothing. No tool may change
+what the next Claude Code in the directory obeys, outside of any sandbox.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
+import re
 import shlex
+import unicodedata
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -25,13 +29,21 @@ from msgspec import Struct
 
 from paddock.adapters.confined_line import confined_command
 from paddock.adapters.outcome import SHELL, denied_file, forbidden, not_approved, unreadable_rules
+from paddock.adapters.planned_access import PlannedAccess, is_own_place
 from paddock.agent.command_rules import CommandRules
-from paddock.agent.permission import confinement_of, reach_of
+from paddock.agent.permission import Permissions, Reach, confinement_of, granted_profile, reach_of
 from paddock.client.workspace import PROFILE
-from paddock.errors import InvalidProfile, RulesError
+from paddock.errors import InvalidProfile, PaddockError, RulesError
+from paddock.fs.way import way_of
 from paddock.model.decision import Action
 from paddock.model.denial import DenialKind
-from paddock.model.profile import Access
+from paddock.model.profile import Access, Profile
+
+RUNNING: Final = frozenset({"Bash", "Monitor"})
+"""Tools of Claude Code that run a line of shell, which is their argument `command`."""
+
+UNCONFINED: Final = frozenset({"PowerShell"})
+"""Tools that run lines which no sandbox can be put around."""
 
 WRITING: Final = {
     "Write": "file_path",
@@ -41,8 +53,23 @@ WRITING: Final = {
 }
 """Tools of Claude Code that change a file, and the argument that names it."""
 
-READING: Final = {"Read": "file_path", "Glob": "path", "Grep": "path", "LS": "path"}
-"""Tools that read a file or a directory. Without the argument, they read the agent's directory."""
+READING: Final = {"Read": "file_path", "LS": "path", "LSP": "filePath", "NotebookRead": "notebook_path"}
+"""Tools that read a file or list a directory. Without the argument, they read the agent's directory."""
+
+SEARCHING: Final = {"Glob": "path", "Grep": "path"}
+"""Tools that read whatever is below a directory."""
+
+OBEYED: Final = (".claude", ".mcp.json")
+"""Settings of a project, with commands that Claude Code runs: hooks, and servers of tools."""
+
+_MAGIC: Final = re.compile(r"[*?\[\]{}()!+@]")
+_ELSEWHERE: Final = re.compile(r"\.\.|[{(,|][/~]")
+"""What may lead out of the directory in which a pattern begins."""
+
+_BLANKS: Final = "\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)
+"""What JavaScript cuts off at both ends of a text (ECMA-262, TrimString)."""
 
 REMEMBERED: Final = 1000
 """Commands that were confined before; the SDK may ask about one twice."""
@@ -77,20 +104,19 @@ class PaddockPermissions:
         ask: Ask | None = None,
     ) -> None:
         self._rules = rules
-        self._profile = profile if isinstance(profile, str) else msgspec.json.encode(profile).decode()
         # Not the agent's current directory: it would carry its rights along wherever it goes.
         self._root = os.path.realpath(directory or os.getcwd())
-        confinement = confinement_of(profile)
-        if confinement.profile is None:
-            raise InvalidProfile(self._profile, "only a server knows it; write the profile out")
-        self._reach = reach_of(confinement, [self._root], os.environ.get("TMPDIR"))
+        own = _keeping_settings(profile, self._root)
+        self._profile = own if isinstance(own, str) else msgspec.json.encode(own).decode()
+        self._reach = _reach(own, self._root)
+        self._planned = PlannedAccess(_known(own), self._root)
         self._ask = ask
         self._confined: OrderedDict[str, str] = OrderedDict()
 
     async def pre_tool_use(self, input: Any, tool_use_id: str | None, context: Any) -> dict[str, Any]:
         """Answer a `PreToolUse` hook. Use it with `on_failure="block"`."""
-        await self._look_at(input["tool_name"], input["tool_input"])
-        verdict = self.decide(input["tool_name"], input["tool_input"], input.get("cwd") or self._root)
+        cwd = input.get("cwd") or self._root
+        verdict = await self._decided(input["tool_name"], input["tool_input"], cwd)
         if verdict.decision is None:
             return {}
         output: dict[str, Any] = {
@@ -106,8 +132,7 @@ class PaddockPermissions:
         """Answer a permission request of the SDK."""
         from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny
 
-        await self._look_at(tool_name, tool_input)
-        verdict = self.decide(tool_name, tool_input, self._root)
+        verdict = await self._decided(tool_name, tool_input, self._root)
         if verdict.decision == "deny":
             return PermissionResultDeny(message=verdict.reason)
         if verdict.decision != "allow":
@@ -116,19 +141,29 @@ class PaddockPermissions:
                 return PermissionResultDeny(message=not_approved(why))
         return PermissionResultAllow(updated_input=verdict.input)
 
-    async def _look_at(self, tool: str, input: Mapping[str, Any]) -> None:
-        if tool == "Bash" and self._rules is not None:
+    async def _decided(self, tool: str, input: Mapping[str, Any], cwd: str) -> Verdict:
+        if tool not in RUNNING:
+            return await asyncio.to_thread(self.decide, tool, input, cwd)
+        if self._rules is not None:
             line = str(input.get("command") or "")
             await self._rules.look_at(self._confined.get(line, line))
+        return self.decide(tool, input, cwd)
 
     def decide(self, tool: str, input: Mapping[str, Any], cwd: str) -> Verdict:
-        """Return the verdict on a tool call."""
-        if tool == "Bash":
+        """Return the verdict on a tool call. Blocks while it looks at files."""
+        if tool in UNCONFINED:
+            return Verdict("deny", f"{tool} does not run in the sandbox; use Bash, which does.")
+        if tool == "Monitor" and "command" not in input:
+            # It watches a WebSocket, as `WebFetch` fetches a page.
+            return Verdict(None)
+        if tool in RUNNING:
             return self._line(input, cwd)
         if tool in WRITING:
             return self._file(DenialKind.WRITE, str(input.get(WRITING[tool]) or ""), cwd)
         if tool in READING:
             return self._file(DenialKind.READ, str(input.get(READING[tool]) or ""), cwd)
+        if tool in SEARCHING:
+            return self._search(tool, input, cwd)
         return Verdict(None)
 
     def _line(self, input: Mapping[str, Any], cwd: str) -> Verdict:
@@ -154,8 +189,108 @@ class PaddockPermissions:
             self._confined.popitem(last=False)
         return command
 
+    def _search(self, tool: str, input: Mapping[str, Any], cwd: str) -> Verdict:
+        names = [str(input.get(SEARCHING[tool]) or "")]
+        if tool == "Glob":
+            # A pattern may name another place, and then the path does not count.
+            begin, rest = _split_pattern(str(input.get("pattern") or ""))
+            names = [os.path.join(names[0], each) for each in (begin, os.path.expanduser(begin))]
+            if _ELSEWHERE.search(rest):
+                told = f"The pattern may lead out of {names[0] or cwd}; write it without that."
+                return Verdict("deny", told)
+        return _strictest(self._searched, names, cwd)
+
+    def _searched(self, path: str) -> Verdict:
+        if self._reach.grants_tree(path) and self._planned.grants_tree(path):
+            return _GRANTED
+        if not self._is_granted(path, Access.READ):
+            return Verdict("deny", denied_file(DenialKind.READ, path, self._root))
+        if os.path.isfile(path):
+            return _GRANTED
+        way_out = "search with a command of Bash instead, such as rg, which the sandbox keeps from that"
+        return Verdict("deny", f"A sandbox denies something below {path}; {way_out}.")
+
     def _file(self, kind: DenialKind, name: str, cwd: str) -> Verdict:
-        path = os.path.realpath(os.path.join(cwd, os.path.expanduser(name)))
-        if not self._reach.grants(path, Access.WRITE if kind is DenialKind.WRITE else Access.READ):
-            return Verdict("deny", denied_file(kind, path, self._root))
-        return Verdict("allow", "The profile grants it.")
+        wanted = Access.WRITE if kind is DenialKind.WRITE else Access.READ
+
+        def opened(path: str) -> Verdict:
+            is_granted = self._is_granted(path, wanted)
+            return _GRANTED if is_granted else Verdict("deny", denied_file(kind, path, self._root))
+
+        return _strictest(opened, [name], cwd)
+
+    def _is_granted(self, path: str, wanted: Access) -> bool:
+        return self._reach.grants(path, wanted) and self._planned.grants(path, wanted)
+
+
+_GRANTED: Final = Verdict("allow", "The profile grants it.")
+
+
+def _strictest(judged: Callable[[str], Verdict], names: Iterable[str], cwd: str) -> Verdict:
+    """Return the verdict on all places that names may lead to: the first that is no yes."""
+    try:
+        verdicts = map(judged, _places(names, cwd))
+        return next((each for each in verdicts if each.decision != "allow"), _GRANTED)
+    except PaddockError as error:
+        return Verdict("deny", f"No command could start here now: {error}")
+    except (OSError, ValueError) as error:
+        return Verdict("deny", f"It is not known where the path leads: {error}")
+
+
+def _places(names: Iterable[str], cwd: str) -> Iterable[str]:
+    """Return the paths without links to judge for a name. Raises OSError and ValueError.
+
+    Some tools hand a name to the kernel as it is. Others cut off blanks, take `~` for the home directory,
+    leave out `..` and what is in front of it, even a link, and compose letters with their marks.
+    """
+    found = []
+    for name in names:
+        written = os.path.join(cwd, name)
+        text = name.strip(_BLANKS)
+        at_home = os.path.expanduser(text) if text == "~" or text.startswith("~/") else text
+        tidied = unicodedata.normalize("NFC", os.path.normpath(os.path.join(cwd, at_home)))
+        found += [written, os.path.normpath(written), tidied]
+    return dict.fromkeys(place for path in found for place in _judged(path))
+
+
+def _judged(path: str) -> list[str]:
+    """Return where a path leads, and each place on the way that may be another one for each process."""
+    way = [os.fsdecode(passed) for passed in way_of(os.fsencode(path), _link_at)]
+    return [*filter(is_own_place, way[:-1]), way[-1]]
+
+
+def _link_at(path: bytes) -> bytes | None:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return None
+
+
+def _split_pattern(pattern: str) -> tuple[str, str]:
+    """Return the directory in which a pattern begins, and the rest of it."""
+    found = _MAGIC.search(pattern)
+    begin = pattern if found is None else pattern[: found.start()]
+    end = begin.rfind("/") + 1
+    return pattern[:end], pattern[end:]
+
+
+def _keeping_settings(profile: str | Mapping[str, Any], root: str) -> str | Mapping[str, Any]:
+    """Return the profile without the right to change the project's settings of Claude Code.
+
+    A profile that names them keeps its right: of two entries about one path, writing wins over reading.
+    """
+    reach = _reach(profile, root)
+    paths = tuple(path for name in OBEYED if reach.grants(path := os.path.join(root, name), Access.WRITE))
+    return granted_profile(profile, Permissions(read=paths)) if paths and reach.table is not None else profile
+
+
+def _reach(profile: str | Mapping[str, Any], root: str) -> Reach:
+    _known(profile)
+    return reach_of(confinement_of(profile), [root], os.environ.get("TMPDIR"))
+
+
+def _known(profile: str | Mapping[str, Any]) -> Profile:
+    known = confinement_of(profile).profile
+    if known is None:
+        raise InvalidProfile(str(profile), "only a server knows it; write the profile out")
+    return known

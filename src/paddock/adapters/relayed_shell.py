@@ -30,8 +30,9 @@ LINE_BYTES: Final = 1 << 20
 LATER: Final = 100
 """How many commands may wait for the end of the one that runs; the tool sends one at a time."""
 
-_ASK: Final = re.compile(rb"^printf '([\w-]+) %s\\n' \$\?\n", re.MULTILINE)
-"""How the tool asks for the status of a command."""
+_ASK: Final = re.compile(rb"^printf '([\w-]*[0-9a-f]{32}) %s\\n' \$\?\n", re.MULTILINE)
+"""How the tool asks for the status of a command. A command itself may have a line like it, for example in a
+script that it writes, but not with a random number in it."""
 
 _ANSWER: Final = rb"""printf '\1 %d %s\\n' $? "$PWD$(printf '\1\\n' >&2)"\n"""
 """How the shell is asked instead: for its directory too, because refused names are relative to it, and for a

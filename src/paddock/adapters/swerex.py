@@ -48,6 +48,7 @@ from swerex.runtime.abstract import (
 from paddock.adapters.bash_session import BashSession, Observed
 from paddock.adapters.conversation import ConversationOver
 from paddock.adapters.outcome import bounded, ending_text, file_note
+from paddock.client.completed_process import CompletedProcess
 from paddock.client.workspace import PROFILE, Target, Workspace
 from paddock.errors import OutputTooLarge, PaddockError, RunTimeout, SpawnError
 from paddock.model.denial import DenialKind
@@ -141,17 +142,8 @@ class PaddockRuntime(AbstractRuntime):
 
     async def execute(self, command: Command) -> CommandResponse:
         """Run a command to its end. Its output ends with what the sandbox denied."""
-        argv = ["sh", "-c", str(command.command)] if command.shell else _words(command.command)
-        there = await self.workspace.open()
         try:
-            done = await there.box.run(
-                [*MERGED, *argv] if command.merge_output_streams else argv,
-                cwd=there.locate(command.cwd or ""),
-                env=command.env,
-                timeout_s=command.timeout,
-                output_limit_bytes=OUTPUT_BYTES,
-                sandbox=there.sandbox,
-            )
+            done = await self._run(command)
         except RunTimeout as error:
             told = f"timeout ({command.timeout} s) exceeded by the command"
             output = bounded(error.stdout + error.stderr)[0]
@@ -170,6 +162,26 @@ class PaddockRuntime(AbstractRuntime):
             told = f"command {command.command!r} failed with exit code {done.returncode}: {out!r} {err!r}"
             raise NonZeroExitCodeError(f"{command.error_msg}: {told}" if command.error_msg else told)
         return CommandResponse(stdout=out, stderr=err, exit_code=done.returncode)
+
+    async def _run(self, command: Command) -> CompletedProcess[bytes]:
+        argv = ["sh", "-c", str(command.command)] if command.shell else _words(command.command)
+        if command.merge_output_streams:
+            argv = [*MERGED, *argv]
+        cwd = command.cwd or ""
+        if command.env is None:
+            return await self.workspace.run(
+                argv, cwd=cwd, timeout_s=command.timeout, output_limit_bytes=OUTPUT_BYTES
+            )
+        there = await self.workspace.open()
+        return await there.box.run(
+            argv,
+            cwd=there.locate(cwd),
+            # The whole environment, as in SWE-ReX.
+            env=command.env,
+            timeout_s=command.timeout,
+            output_limit_bytes=OUTPUT_BYTES,
+            sandbox=there.sandbox,
+        )
 
     # --- files --------------------------------------------------------------
 

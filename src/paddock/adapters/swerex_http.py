@@ -10,12 +10,13 @@ import asyncio
 import errno
 import posixpath
 import zipfile
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from typing import IO, Any, Final
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from swerex.exceptions import SwerexException
 from swerex.runtime.abstract import (
@@ -28,6 +29,7 @@ from swerex.runtime.abstract import (
     WriteFileRequest,
 )
 
+from paddock.adapters.repeated_answers import RepeatedAnswers
 from paddock.adapters.swerex import PaddockRuntime
 from paddock.errors import PaddockError
 from paddock.server.asgi import Message, Receive, Scope, Send, headers_of, refusal_of, refuse
@@ -42,9 +44,6 @@ BODY_BYTES: Final = 64 * 1024 * 1024
 
 UPLOAD_BYTES: Final = 1024 * 1024 * 1024
 """The largest upload, packed or unpacked. It waits in a temporary file."""
-
-REMEMBERED: Final = 64
-"""How many of the latest requests may be repeated."""
 
 RAISED: Final = 511
 """The status that tells a client to raise the error in the answer."""
@@ -62,7 +61,7 @@ class SwerexApplication:
     def __init__(self, runtime: PaddockRuntime, listener: HttpListener) -> None:
         self._runtime = runtime
         self._listener = listener
-        self._answers: OrderedDict[str, asyncio.Task[JSONResponse]] = OrderedDict()
+        self._answers = RepeatedAnswers()
         self._calls: dict[str, tuple[TypeAdapter[Any], Answering]] = {
             "/create_session": (TypeAdapter(CreateSessionRequest), runtime.create_session),
             "/run_in_session": (TypeAdapter(Action), runtime.run_in_session),
@@ -85,18 +84,10 @@ class SwerexApplication:
             return
         limit_bytes = UPLOAD_BYTES if scope["path"] == "/upload" else BODY_BYTES
         request = Request(scope, _limited(receive, limit_bytes))
-        await (await self._once(headers.get(REQUEST_HEADER), request))(scope, receive, send)
-
-    async def _once(self, name: str | None, request: Request) -> JSONResponse:
-        if name is None:
-            return await self._answer(request)
-        known = self._answers.get(name)
-        if known is None:
-            known = self._answers[name] = asyncio.create_task(self._answer(request))
-            if len(self._answers) > REMEMBERED:
-                self._answers.popitem(last=False)
-        # A client that disconnects and asks again finds it done.
-        return await asyncio.shield(known)
+        with suppress(ClientDisconnect):
+            answering = partial(self._answer, request)
+            response = await self._answers.answer(headers.get(REQUEST_HEADER), answering)
+            await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> JSONResponse:
         try:
@@ -105,6 +96,8 @@ class SwerexApplication:
             return JSONResponse({"detail": error.errors(include_url=False, include_context=False)}, 422)
         except TooLarge:
             return JSONResponse({"detail": "the request is too large"}, 413)
+        except ClientDisconnect:
+            raise
         except Exception as error:
             return _raised(error)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -24,6 +25,9 @@ LISTED: Final = 1000
 
 WIDTH: Final = 6
 """The width of a line's number."""
+
+_LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
+"""A line as `numbered` shows it. `splitlines` would end some at a form feed, too."""
 
 
 class TextFile:
@@ -97,7 +101,7 @@ class TextFile:
 
     async def insert(self, after_line: int, text: str) -> None:
         """Insert text after a line; after line 0 it comes first."""
-        lines = (await self.text()).splitlines(keepends=True)
+        lines = _LINE.findall(await self.text())
         if not 0 <= after_line <= len(lines):
             raise CallRejected(f"there is no line {after_line} in {self.name}; it has {len(lines)}")
         before = "".join(lines[:after_line])

@@ -76,6 +76,7 @@ MODULES = (
     Program(Path("native/frames.c"), Path("src/paddock/transport/_frames.abi3.so"), _MODULE_FLAGS),
     Program(Path("native/scanner.c"), Path("src/paddock/protocol/_scanner.abi3.so"), _MODULE_FLAGS),
     Program(Path("native/status.c"), Path("src/paddock/fs/_status.abi3.so"), _MODULE_FLAGS),
+    Program(Path("native/linkless.c"), Path("src/paddock/sandbox/host/_linkless.abi3.so"), _MODULE_FLAGS),
 )
 MODULES_FROM = "cp311"
 """The version of Python whose stable ABI they are of: Py_LIMITED_API in their sources."""

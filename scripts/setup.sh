@@ -17,7 +17,7 @@ readonly venv=.venv
 readonly stamp=$venv/.setup-done
 readonly origin=$venv/.made-in
 readonly programs=(src/paddock/native/paddock-{spawner,init,stub,execve-wrapper,leader,janitor,worker.so})
-readonly modules=(src/paddock/{fs/_status,protocol/_scanner,transport/_frames}.abi3.so)
+readonly modules=(src/paddock/{fs/_status,protocol/_scanner,sandbox/host/_linkless,transport/_frames}.abi3.so)
 readonly log=$venv/setup.log
 
 # To stderr: the first line that `make run` prints on stdout is the server's URL.

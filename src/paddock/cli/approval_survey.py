@@ -17,7 +17,7 @@ from paddock.agent.approval import Approval
 from paddock.agent.console import ask_console
 from paddock.agent.console_message import AnswerQuestion, ListQuestions, OpenApproval, Questions, Refused
 from paddock.agent.program_question import program_question
-from paddock.agent.question_text import question_lines, shown_command
+from paddock.agent.question_text import question_lines
 from paddock.cli.message import tell
 from paddock.cli.question_selection import SHORT_ID_CHARS, Candidate
 from paddock.cli.question_survey import open_questions
@@ -25,6 +25,7 @@ from paddock.client.operator import operate
 from paddock.errors import ConnectError, SelectionError
 from paddock.printable import printable
 from paddock.protocol.question import EXEC_APPROVAL, ExecApprovalParams
+from paddock.quotation import quoted, quoted_words
 from paddock.transport import runtime_directory
 
 CLIENT_NAME: Final = "paddock-approve"
@@ -63,7 +64,7 @@ class AgentQuestion(Question):
         self._path = path
         self.id = request.approval_id
         self.asker = f"an agent, pid {pid}"
-        self.summary = f"{shown_command(request.command)} in {printable(request.cwd)}"
+        self.summary = f"{quoted_words(request.command)} in {quoted(request.cwd)}"
         self.lines = list(question_lines(request))
         self.has_always = Approval.APPROVED_ALWAYS in request.available
 

@@ -149,7 +149,7 @@ class Attachment:
 
     def _outcome(self, page: ReadResult) -> Outcome:
         if page.exit_code is not None:
-            return Outcome(page.exit_code)
+            return Outcome(exit_status.of_command(page.exit_code))
         return Outcome(exit_status.OWN_FAILURE, f"it is not known what became of it: {page.failure}")
 
     # --- input --------------------------------------------------------------

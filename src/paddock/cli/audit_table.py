@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import shutil
 import signal
 from typing import TYPE_CHECKING, TextIO
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from paddock.cli.rendering import Colour, Palette
 from paddock.model.cause import Cause
 from paddock.printable import printable
+from paddock.quotation import quoted_words
 
 if TYPE_CHECKING:
     from paddock.audit.query import Record
@@ -108,7 +108,7 @@ def colour_of(record: Record) -> Colour:
 
 
 def _command(argv: list[object]) -> str:
-    return shlex.join(map(str, argv))
+    return quoted_words(list(map(str, argv)))
 
 
 def _signal_name(number: int) -> str:

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import fcntl
 import os
-import signal
 import stat
 import termios
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Final
 
 from paddock.cli.descriptor import STDIN, STDOUT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Iterator
+    from typing import Any, Final
+else:
+    # What `signal` adds to it takes longer to load than all else here.
+    import _signal as signal
 
 ACCESS_LIST: Final = "system.posix_acl_access"
 """See acl(5)."""
@@ -36,38 +42,59 @@ def is_master(fd: int) -> bool:
 
 
 class ConfinedTerminal:
-    """A terminal as it was before the command. Call `restore` when nothing of the command lives any more."""
+    """A terminal as it was before the command. Call `restore` when nothing of the command lives any more.
+
+    While the command is stopped, others have the terminal: call `note_changes` and `restore` before that, and
+    `reapply_changes` afterwards.
+    """
 
     def __init__(self, fd: int, status: os.stat_result) -> None:
-        self._fd = fd
+        self.fd = fd
         self._group = status.st_gid
         self._mode = stat.S_IMODE(status.st_mode)
         self._list = _access_list(fd)
         self._flags = fcntl.fcntl(fd, fcntl.F_GETFL)
         self._signal = fcntl.fcntl(fd, F_GETSIG)
         self._settings = termios.tcgetattr(fd)
+        self._changed: tuple[int, list[Any] | None] | None = None
+
+    def note_changes(self) -> None:
+        """Remember how the command has the terminal."""
+        with suppress(termios.error, OSError):
+            settings = termios.tcgetattr(self.fd) if self._has_alone() else None
+            self._changed = fcntl.fcntl(self.fd, fcntl.F_GETFL), settings
+
+    def reapply_changes(self) -> None:
+        """Give the command the terminal as it had it. One that has hung up needs nothing."""
+        if self._changed is None:
+            return
+        (flags, settings), self._changed = self._changed, None
+        with suppress(termios.error, OSError):
+            fcntl.fcntl(self.fd, fcntl.F_SETFL, flags)
+            if settings is not None:
+                termios.tcsetattr(self.fd, termios.TCSANOW, settings)
 
     def restore(self) -> None:
         """Undo what the command did. A terminal that has hung up needs nothing."""
         # First: until then, whoever writes there waits, Paddock included.
         with suppress(termios.error, OSError), _unstopped():
             # Undoes tcflow(3) alone: what the user has stopped at the keyboard stays so.
-            termios.tcflow(self._fd, termios.TCOON)
-            if self._has_alone() and termios.tcgetattr(self._fd) != self._settings:
+            termios.tcflow(self.fd, termios.TCOON)
+            if self._has_alone() and termios.tcgetattr(self.fd) != self._settings:
                 # Not after all output, as is usual: that could wait for ever.
-                termios.tcsetattr(self._fd, termios.TCSANOW, self._settings)
+                termios.tcsetattr(self.fd, termios.TCSANOW, self._settings)
         with suppress(OSError):
-            fcntl.fcntl(self._fd, fcntl.F_SETFL, self._flags)
+            fcntl.fcntl(self.fd, fcntl.F_SETFL, self._flags)
             # The next program that asks for SIGIO would get the signal of the command's choice.
-            fcntl.fcntl(self._fd, F_SETSIG, self._signal)
+            fcntl.fcntl(self.fd, F_SETSIG, self._signal)
             mode = self._mode
-            if os.fstat(self._fd).st_gid != self._group and not self._give_back():
+            if os.fstat(self.fd).st_gid != self._group and not self._give_back():
                 # Nobody of the other group may read what is typed, or write there.
                 mode &= ~stat.S_IRWXG
-            if _access_list(self._fd) != self._list:
+            if _access_list(self.fd) != self._list:
                 self._restore_list()
-            if stat.S_IMODE(os.fstat(self._fd).st_mode) != mode:
-                os.fchmod(self._fd, mode)
+            if stat.S_IMODE(os.fstat(self.fd).st_mode) != mode:
+                os.fchmod(self.fd, mode)
 
     def _has_alone(self) -> bool:
         """Return whether no other program can be expected to have changed the settings for itself.
@@ -77,7 +104,7 @@ class ConfinedTerminal:
         if not all(map(os.isatty, (STDIN, STDOUT))):
             return False
         try:
-            return os.tcgetpgrp(self._fd) == os.getpgrp()
+            return os.tcgetpgrp(self.fd) == os.getpgrp()
         except OSError:
             # It belongs to no session, or to another than ours.
             return True
@@ -85,16 +112,16 @@ class ConfinedTerminal:
     def _give_back(self) -> bool:
         """Give it to its group again, which a user who is not in that group can't."""
         try:
-            os.fchown(self._fd, -1, self._group)
+            os.fchown(self.fd, -1, self._group)
         except PermissionError:
             return False
         return True
 
     def _restore_list(self) -> None:
         if self._list is None:
-            os.removexattr(self._fd, ACCESS_LIST)
+            os.removexattr(self.fd, ACCESS_LIST)
         else:
-            os.setxattr(self._fd, ACCESS_LIST, self._list)
+            os.setxattr(self.fd, ACCESS_LIST, self._list)
 
 
 def _access_list(fd: int) -> bytes | None:

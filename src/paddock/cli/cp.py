@@ -177,13 +177,12 @@ def _name(location: Location) -> str:
 
 
 async def _send_stdin(files: Files, path: str, progress: Progress) -> None:
-    import asyncio
-
+    from paddock.client.local_source import next_piece
     from paddock.client.remote_file import BLOCK_BYTES
 
     done = 0
     async with files.writer(path, atomic=files.has("atomicWrites")) as file:
-        while piece := await asyncio.to_thread(os.read, sys.stdin.fileno(), BLOCK_BYTES):
+        while piece := await next_piece(sys.stdin.fileno(), BLOCK_BYTES):
             await file.write(piece)
             done += len(piece)
             progress(done, None)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import select
-from typing import Final
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
 
 STDIN: Final = 0
 STDOUT: Final = 1

@@ -38,7 +38,12 @@ DESCRIPTORS_PER_PROCESS: Final = 4
 COMFORTABLE_DESCRIPTORS: Final = 4096
 """A thousand processes at once, with four descriptors each."""
 
-COMPILED_MODULES: Final = ("paddock.transport._frames", "paddock.protocol._scanner", "paddock.fs._status")
+COMPILED_MODULES: Final = (
+    "paddock.transport._frames",
+    "paddock.protocol._scanner",
+    "paddock.fs._status",
+    "paddock.sandbox.host._linkless",
+)
 
 PR_GET_CHILD_SUBREAPER: Final = 37
 """prctl(2), Linux 3.4."""

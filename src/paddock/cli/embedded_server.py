@@ -31,20 +31,19 @@ async def embedded_server(
     server as they reach any other of this user. Raises the errors of `serve` and `open_box`, and then leaves
     nothing running.
     """
-    from paddock.config import make_settings
+    from paddock.config import Settings
     from paddock.model.log_setting import LogFormat, LogLevel
     from paddock.server import log
     from paddock.server.app import serve
 
     log.configure(LogFormat.TEXT, LogLevel.WARNING)
-    settings = make_settings(
-        {
-            "listen": "stdio",
-            "control_socket": True,
-            "allow_escalation": allow_escalation,
-            # No second command follows that could use one.
-            "warm_sandboxes": 0,
-        }
+    # Its types are checked already: msgspec would read those of every setting first.
+    settings = Settings(
+        listen="stdio",
+        control_socket=True,
+        allow_escalation=allow_escalation,
+        # No second command follows that could use one.
+        warm_sandboxes=0,
     )
     async with (
         serve(settings, is_listening=False) as server,

@@ -23,6 +23,7 @@ from paddock.errors import RulesError
 from paddock.model.verdict import Remember, Verdict
 from paddock.printable import printable
 from paddock.protocol.question import ExecApprovalParams, ExecApprovalResult
+from paddock.quotation import quoted
 
 TERMINAL: Final = "/dev/tty"
 
@@ -90,8 +91,8 @@ class ExecPrompt:
         async with self._lock, self.screen:
             with self._typing() as keys:
                 always = self._amend(params)
-                offer = "" if always is None else f" [a]lways for `{printable(always[0])} ...`,"
-                choices = f"{printable(params.program)}: {CHOICES.format(always=offer)}"
+                offer = "" if always is None else f" [a]lways for `{always[0]} ...`,"
+                choices = f"{quoted(params.program)}: {CHOICES.format(always=offer)}"
                 self._show(self._clean_screen() + question_text(params) + choices)
                 return await self._choice(keys, choices, None if always is None else always[1])
 

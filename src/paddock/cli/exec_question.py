@@ -7,42 +7,49 @@ the program itself first.
 from __future__ import annotations
 
 import posixpath
-import shlex
 from collections.abc import Sequence
 
+from paddock.agent.program_question import is_exact
 from paddock.cli.message import beginning
 from paddock.printable import printable
 from paddock.protocol.question import ExecApprovalParams
+from paddock.quotation import in_ascii, is_long, quoted, quoted_words
 
 
 def command_text(program: str, argv: Sequence[str]) -> str:
     """Return a command with the program in the place of the name that its caller chose."""
-    return printable(shlex.join([program, *argv[1:]]))
+    return quoted_words([program, *argv[1:]])
 
 
 def reason_text(reason: str, program: str, argv: Sequence[str]) -> str:
     """Return a reason for those who have read the command already, with which most begin."""
-    return printable(reason.removeprefix(f"`{shlex.join([program, *argv[1:]])}` "))
+    return printable(reason.removeprefix(f"`{command_text(program, argv)}` "))
 
 
 def exec_summary(program: str, argv: Sequence[str], cwd: str) -> str:
     """Return what is to be executed, and where, in one line."""
-    command = shlex.join([program, *argv[1:]])
-    called = f" (called {shlex.quote(argv[0])})" if argv and argv[0] != program else ""
-    return printable(f"{command}{called} in {cwd}")
+    called = f" (called {quoted(argv[0])})" if argv and argv[0] != program else ""
+    return f"{command_text(program, argv)}{called} in {quoted(cwd)}"
 
 
 def question_text(params: ExecApprovalParams) -> str:
     """Return all that a user has to know to answer."""
-    lines = [
-        f"{beginning('run')}{command_text(params.program, params.argv)}",
-        f"  in {printable(params.cwd)}",
-        f"  {reason_text(params.reason, params.program, params.argv)}",
-    ]
+    lines = [f"{beginning('run')}{command_text(params.program, params.argv)}"]
+    words = [params.program, *params.argv[1:]]
     if params.argv and params.argv[0] not in (params.program, posixpath.basename(params.program)):
-        lines.insert(1, f"  called {printable(params.argv[0])}")
+        lines.append(f"  called {quoted(params.argv[0])}")
+        words.append(params.argv[0])
+    lines.append(f"  in {quoted(params.cwd)}")
+    if (written_out := in_ascii([*words, params.cwd])) is not None:
+        lines.append(f"  all that in ASCII: {written_out}")
+    if not is_exact(params):
+        lines.append("  beware: some of it can't be shown; \ufffd stands for other characters")
+    lines.append(f"  {reason_text(params.reason, params.program, params.argv)}")
     # The reason names one of them.
     for match in params.matches if len(params.matches) > 1 else ():
         why = "" if match.justification is None else f": {match.justification}"
         lines.append(f"  {match.action} by {printable(f'{match.path}:{match.line}{why}')}")
+    if is_long(lines):
+        size = sum(map(len, lines))
+        lines.append(f"  beware: the question has {size} characters; its beginning may be out of sight")
     return "\n".join(lines) + "\n"

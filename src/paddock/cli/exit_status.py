@@ -7,7 +7,10 @@ others end with 0 or 1, and argparse with 2 if the command line is wrong.
 from __future__ import annotations
 
 from errno import EACCES, ENOENT, ENOEXEC, EPERM
-from typing import Final
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
 
 FAILURE: Final = 1
 USAGE: Final = 2
@@ -20,12 +23,21 @@ INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 """`of_signal` of SIGINT and SIGPIPE, without the time it takes to import `signal`."""
 
+_LARGEST: Final = 255
+"""The kernel keeps eight bits of a status (_exit(2)): 256 would be a success."""
+
 _OF_ERRNO: Final = {
     ENOENT: NOT_FOUND,
     EACCES: NOT_EXECUTABLE,
     EPERM: NOT_EXECUTABLE,
     ENOEXEC: NOT_EXECUTABLE,
 }
+
+
+def of_command(status: int) -> int:
+    """Return the status that a server reports of a command, or that of a failure if no process here can have
+    it."""
+    return status if 0 <= status <= _LARGEST else _LARGEST
 
 
 def of_signal(number: int) -> int:

@@ -7,7 +7,10 @@ until a command runs would be spent looking.
 from __future__ import annotations
 
 import gc
-from typing import Final
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
 
 STARTING_THRESHOLD: Final = 100_000
 """New objects before a look, for verbs that end soon: they take some MiB, and the longest of them run on."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 import errno
 import os
 import select
-import socket
 import stat
 from abc import ABC, abstractmethod
 from contextlib import suppress
-from typing import Final
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
 
 PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 SPLICE_F_NONBLOCK: Final = 2
@@ -106,20 +108,25 @@ class SocketSource(Source):
 
     def __init__(self, fd: int) -> None:
         super().__init__(fd)
+        # Few have one, and it takes long to load.
+        import socket
+
         self._socket = socket.socket(fileno=os.dup(fd))
         self.is_stream = self._socket.type == socket.SOCK_STREAM
+        self._now = socket.MSG_DONTWAIT
+        self._peek = socket.MSG_PEEK | socket.MSG_DONTWAIT
 
     def look(self, ahead: int, limit: int) -> bytes | None:
         """Copy what has arrived."""
         with suppress(BlockingIOError):
-            return self._socket.recv(limit, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            return self._socket.recv(limit, self._peek)
         return None
 
     def take(self, count: int) -> None:
         """Receive it, unless somebody else was faster."""
         with suppress(BlockingIOError):
             while count:
-                count -= len(self._socket.recv(count, socket.MSG_DONTWAIT)) or count
+                count -= len(self._socket.recv(count, self._now)) or count
 
     def close(self) -> None:
         """Close the second descriptor."""

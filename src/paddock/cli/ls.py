@@ -107,17 +107,14 @@ async def _describe(files: Files, directory: str, names: list[str]) -> list[Entr
 
 
 def _print_table(entries: list[Entry]) -> None:
-    from datetime import UTC, datetime
-
-    from paddock.cli.rendering import table
+    from paddock.cli.rendering import local_time, table
 
     rows = []
     for name, found in entries:
         if found is None:
             rows.append(("link", "", "", _printable(name)))
             continue
-        changed = datetime.fromtimestamp(found.modified_at_ms / 1000, UTC).astimezone()
-        rows.append((_kind(found), str(found.size), f"{changed:%Y-%m-%d %H:%M}", _printable(name)))
+        rows.append((_kind(found), str(found.size), local_time(found.modified_at_ms), _printable(name)))
     for line in table(("KIND", "SIZE", "MODIFIED", "NAME"), rows):
         print(line)
 

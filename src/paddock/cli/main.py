@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from errno import EDQUOT, EFBIG, EIO, ENOSPC
 from importlib import import_module
 from io import TextIOWrapper
-from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, NoReturn, TextIO, cast
 
-from paddock.cli import exit_status, garbage
+from paddock.cli import exit_status, garbage, late_import
 from paddock.cli.message import error_text, os_error_text, tell
 from paddock.cli.plain_command_line import plain_arguments
 from paddock.errors import PaddockError
 from paddock.installation import narrow_import_path
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
+    from typing import NoReturn, TextIO
 
 DESCRIPTION = """\
 Run commands for AI agents: a JSON-RPC exec-server and its tools.
@@ -110,6 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _open_standard_streams()
     if argv is None:
         garbage.postpone()
+        late_import.postpone()
         narrow_import_path()
     words = sys.argv[1:] if argv is None else list(argv)
     verb = _verb_of(words)
@@ -157,6 +158,11 @@ def _run(argv: Sequence[str]) -> int:
         # As people know it from git and others.
         argv = [*argv[1:], "--help"]
     try:
+        # Only that verb may do without it; and before a verb is declared, which may import it for itself.
+        if argv and argv[0] in VERBS and argv[0] != "sandbox":
+            from paddock.cli.quick_import import import_msgspec
+
+            import_msgspec()
         arguments = plain_arguments(argv)
         if arguments is None:
             parser = build_parser(_needed_verbs(argv))
@@ -164,28 +170,11 @@ def _run(argv: Sequence[str]) -> int:
                 parser.print_help()
                 return exit_status.USAGE
             arguments = parser.parse_args(argv)
-        _import_msgspec()
         status: int = arguments.handler(arguments)
     except SystemExit as end:
         # argparse has printed help, the version or what is wrong, and means to end without us.
         return end.code if isinstance(end.code, int) else 0
     return status
-
-
-def _import_msgspec() -> None:
-    """Import msgspec, which nearly every verb needs, without what takes half of the time and is not needed.
-
-    It prefers typing_extensions to `typing`, which has the same since Python 3.11. The `uuid` that it imports
-    asks `platform` for the name of the system, in some versions of Python.
-    """
-    stand_ins = {"typing_extensions": None, "platform": SimpleNamespace(system=lambda: "Linux")}
-    missing = {name: module for name, module in stand_ins.items() if name not in sys.modules}
-    sys.modules.update(cast("dict[str, ModuleType]", missing))
-    try:
-        import_module("msgspec")
-    finally:
-        for name in missing:
-            del sys.modules[name]
 
 
 def _open_standard_streams() -> None:

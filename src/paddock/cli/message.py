@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from paddock.cli import exit_status
-from paddock.printable import printable
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from paddock.errors import PaddockError
 
@@ -23,6 +22,8 @@ def line(text: str, verb: str | None = None) -> str:
     A server or a command may have chosen a part of the text: nothing in it disturbs a terminal. A text of
     Paddock's own may have several lines.
     """
+    from paddock.printable import printable
+
     shown = "\n".join(map(printable, text.split("\n")))
     return f"{beginning(verb)}{shown}\n"
 

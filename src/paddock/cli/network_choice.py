@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from paddock.errors import InvalidProfile
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 

@@ -8,8 +8,7 @@ begins with [URL:] are files.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from argparse import _SubParsersAction

@@ -7,13 +7,14 @@ options have a value that is taken as it is. The parser gets every other command
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib import import_module
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Final, NoReturn, cast
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
+    from typing import Any, Final, NoReturn
 
 PLAIN_VERBS: Final = ("run", "sandbox")
 
@@ -38,4 +39,6 @@ def plain_arguments(words: Sequence[str]) -> argparse.Namespace | None:
         build_parser(words[:1]).parse_args(words).usage_error(message)
         raise AssertionError
 
-    return cast("argparse.Namespace", SimpleNamespace(**arguments, usage_error=usage_error))
+    namespace: Any = SimpleNamespace(**arguments, usage_error=usage_error)
+    plain: argparse.Namespace = namespace
+    return plain

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import shutil
 import sys
 import time
@@ -114,6 +113,7 @@ def _print_list(found: Survey, arguments: argparse.Namespace) -> None:
 def _row(name: str, candidate: Candidate, now_s: float) -> Sequence[str]:
     from paddock.cli.rendering import age_text, size_text
     from paddock.printable import printable
+    from paddock.quotation import quoted_words
 
     process, session = candidate.process, candidate.session
     return (
@@ -125,7 +125,7 @@ def _row(name: str, candidate: Candidate, now_s: float) -> Sequence[str]:
         size_text(process.output_bytes),
         printable(session.client_name) or "-",
         str(candidate.server.pid),
-        printable(shlex.join(process.argv)),
+        quoted_words(process.argv),
     )
 
 

@@ -10,16 +10,21 @@ import asyncio
 import os
 import signal
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from paddock.cli import exit_status
-from paddock.cli.connection_watch import ConnectionWatch
 from paddock.cli.descriptor import STDERR, STDIN, STDOUT, write_all
 from paddock.cli.input_queue import InputQueue
+from paddock.cli.signal_reader import signals_read
 from paddock.cli.signal_set import PASSED_ON, not_ignored
 from paddock.cli.streams import raw_terminal, read_input, window_size
 from paddock.cli.terminal_modes import TerminalModes
@@ -28,6 +33,9 @@ from paddock.errors import CapabilityMissing, PaddockError
 from paddock.model.stream import Stream
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from paddock.cli.connection_watch import ConnectionWatch
     from paddock.cli.exec_prompt import ExecPrompt
 
 INPUT_BYTES: Final = 64 * 1024
@@ -61,12 +69,11 @@ class Relay:
         self._has_stdin = has_stdin
         self._signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
         self._input = InputQueue(INPUT_BYTES)
-        # Writing to a pipe or a terminal blocks for as long as its reader likes.
-        self._writer = ThreadPoolExecutor(1, "stdout")
+        self._writer: ThreadPoolExecutor | None = None
 
     async def run(self) -> Outcome:
         """Pass everything on until the end of the output; a second call makes no sense."""
-        with self._writer, self._caught_signals(), raw_terminal(STDIN, self._is_terminal):
+        with self._ended_writer(), self._caught_signals(), raw_terminal(STDIN, self._is_terminal):
             if self._watch is not None:
                 self._watch.is_raw = self._is_terminal
                 self._watch.is_over = lambda: self._process.is_closed
@@ -107,8 +114,8 @@ class Relay:
                 # No output may surround or overwrite an open question.
                 self._modes.feed(output.data)
                 async with self._screen(fd):
-                    await loop.run_in_executor(self._writer, write_all, fd, output.data)
-            return Outcome(await self._process.wait())
+                    await loop.run_in_executor(self._started_writer(), write_all, fd, output.data)
+            return Outcome(exit_status.of_command(await self._process.wait()))
         except BrokenPipeError:
             # A program that ran here would be killed by SIGPIPE without a word.
             self._process.kill_now()
@@ -118,6 +125,22 @@ class Relay:
         except OSError as error:
             self._process.kill_now()
             return Outcome(exit_status.OWN_FAILURE, f"can't write the output: {error.strerror}")
+
+    def _started_writer(self) -> ThreadPoolExecutor:
+        """Return the thread for output: a pipe or a terminal blocks for as long as its reader likes."""
+        if self._writer is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._writer = ThreadPoolExecutor(1, "stdout")
+        return self._writer
+
+    @contextmanager
+    def _ended_writer(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            if self._writer is not None:
+                self._writer.shutdown()
 
     def _screen(self, fd: int) -> AbstractAsyncContextManager[object]:
         return nullcontext() if self._prompt is None or not os.isatty(fd) else self._prompt.screen
@@ -146,22 +169,13 @@ class Relay:
 
     # --- signals ------------------------------------------------------------
 
-    @contextmanager
-    def _caught_signals(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        caught = not_ignored(PASSED_ON)
+    def _caught_signals(self) -> AbstractContextManager[None]:
+        numbers = not_ignored(PASSED_ON)
         if self._is_terminal:
-            caught.append(signal.SIGWINCH)
-        for number in caught:
-            loop.add_signal_handler(number, self._caught, number)
-        if self._is_terminal:
+            numbers.append(signal.SIGWINCH)
             # The window may have changed between the start and now.
             self._signals.put_nowait(signal.SIGWINCH)
-        try:
-            yield
-        finally:
-            for number in caught:
-                loop.remove_signal_handler(number)
+        return signals_read(numbers, self._caught)
 
     def _caught(self, number: signal.Signals) -> None:
         if self._watch is None or not self._watch.signalled(number):

@@ -63,6 +63,19 @@ def age_text(age_s: float) -> str:
     return f"{age // 86_400}d"
 
 
+def local_time(time_ms: int) -> str:
+    """Show a time in milliseconds since 1970 in the local time zone; `?` for one of no year that has a name.
+
+    File systems keep times that are too far from now, and a server may tell of any.
+    """
+    from datetime import UTC, datetime
+
+    try:
+        return f"{datetime.fromtimestamp(time_ms / 1000, UTC).astimezone():%Y-%m-%d %H:%M}"
+    except (ValueError, OverflowError, OSError):
+        return "?"
+
+
 def without_columns(
     header: Sequence[str],
     rows: Sequence[Sequence[str]],

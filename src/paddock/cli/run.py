@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from paddock.cli.connection_watch import ConnectionWatch
     from paddock.cli.exec_prompt import ExecPrompt
     from paddock.cli.options import Verbs
+    from paddock.cli.run_rules import RunRules
     from paddock.client.box import Box
     from paddock.client.confinement import Sandbox
     from paddock.client.process import Process
@@ -170,7 +171,10 @@ def add_parser(verbs: Verbs) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command, and return the exit status."""
-    import asyncio
+    from paddock.cli import late_import
+
+    late_import.import_asyncio()
+    from paddock.cli.interruptible import run_interruptible
 
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     command = [utf8_text(argument) for argument in command]
@@ -193,8 +197,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         cwd = _directory(arguments)
         if arguments.detach:
-            return asyncio.run(_run_detached(arguments, command, cwd))
-        return asyncio.run(_run(arguments, command, cwd))
+            return run_interruptible(_run_detached(arguments, command, cwd))
+        return run_interruptible(_run(arguments, command, cwd))
     except PaddockError as error:
         return failed(error_text(error), VERB)
 
@@ -297,7 +301,6 @@ def _connect(
 
 
 async def _run(arguments: argparse.Namespace, command: list[str], cwd: str | None) -> int:
-    from paddock.cli.connection_watch import ConnectionWatch
     from paddock.cli.descriptor import STDIN, STDOUT
     from paddock.cli.relay import Relay
     from paddock.cli.streams import has_piped_input
@@ -310,14 +313,19 @@ async def _run(arguments: argparse.Namespace, command: list[str], cwd: str | Non
     is_terminal = arguments.tty
     if is_terminal is None:
         is_terminal = os.isatty(STDIN) and os.isatty(STDOUT)
-    prompt = _prompt(arguments)
-    watch = ConnectionWatch(VERB, arguments.reconnect) if arguments.url and arguments.reconnect else None
+    rules = _rules(arguments)
+    prompt = _prompt(rules)
+    watch = None
+    if arguments.url and arguments.reconnect:
+        from paddock.cli.connection_watch import ConnectionWatch
+
+        watch = ConnectionWatch(VERB, arguments.reconnect)
     async with _connect(arguments, url, prompt, watch) as box:
         # Piped input has an end, which some servers can't pass on: to let the command wait for it in vain
         # would be worse than to give it none.
         has_stdin = is_terminal or box.has("processCloseStdin")
         try:
-            intercept = _intercept(arguments, asks=prompt is not None)
+            intercept = None if rules is None else rules.intercept(asks=prompt is not None)
             process = await _start(box, arguments, command, cwd, is_terminal, has_stdin, intercept)
         except (PaddockError, ValueError) as error:
             return failed(_reason(error, command[0]), VERB, _status_of(error))
@@ -374,22 +382,21 @@ async def _start(
     )
 
 
-def _prompt(arguments: argparse.Namespace) -> ExecPrompt | None:
-    """Return the prompt that answers what rules leave open; None if there are no rules, or no terminal."""
+def _rules(arguments: argparse.Namespace) -> RunRules | None:
     if not arguments.rules:
+        return None
+    from paddock.cli.run_rules import RunRules
+
+    return RunRules(arguments.rules)
+
+
+def _prompt(rules: RunRules | None) -> ExecPrompt | None:
+    """Return the prompt that answers what rules leave open; None if there are no rules, or no terminal."""
+    if rules is None:
         return None
     from paddock.cli.exec_prompt import ExecPrompt
-    from paddock.cli.run_rules import amendment_of
 
-    return ExecPrompt.open(lambda params: amendment_of(arguments.rules[0], params))
-
-
-def _intercept(arguments: argparse.Namespace, *, asks: bool) -> InterceptParams | None:
-    if not arguments.rules:
-        return None
-    from paddock.cli.run_rules import intercept_of
-
-    return intercept_of(arguments.rules, asks=asks)
+    return ExecPrompt.open(rules.amendment)
 
 
 def _reason(error: PaddockError | ValueError, program: str) -> str:

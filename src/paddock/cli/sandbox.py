@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
+from paddock.cli import remembered_start
 from paddock.cli.message import failed, os_error_text, tell
-from paddock.cli.network_choice import add_network_options, with_network
 from paddock.cli.options import Verbs, add_verb
-from paddock.cli.variable import add_variable_option
-from paddock.errors import InvalidProfile, PaddockError
+from paddock.cli.quick_import import import_msgspec
+from paddock.errors import PaddockError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
@@ -74,6 +74,9 @@ def add_parser(verbs: Verbs) -> None:
     """Declare the verb."""
     from argparse import REMAINDER
 
+    from paddock.cli.network_choice import add_network_options
+    from paddock.cli.variable import add_variable_option
+
     parser = add_verb(
         verbs,
         VERB,
@@ -126,11 +129,17 @@ def run(arguments: argparse.Namespace) -> int:
     if not argv and not arguments.explain:
         arguments.usage_error("give a command to run after --")
     try:
-        return _run(arguments, argv)
-    except InvalidProfile as error:
-        arguments.usage_error(str(error))
-        raise
+        start = remembered_start.start_of(arguments)
+        status = None if start.scene is None else remembered_start.run(start.scene, arguments, argv)
+        if status is not None:
+            return status
+        import_msgspec()
+        return _run(arguments, argv, start)
     except PaddockError as error:
+        from paddock.errors import InvalidProfile
+
+        if isinstance(error, InvalidProfile):
+            arguments.usage_error(str(error))
         return failed(str(error), VERB)
     except BrokenPipeError:
         raise
@@ -139,21 +148,24 @@ def run(arguments: argparse.Namespace) -> int:
         return failed(os_error_text(error), VERB)
 
 
-def _run(arguments: argparse.Namespace, argv: list[str]) -> int:
+def _run(arguments: argparse.Namespace, argv: list[str], start: remembered_start.Start) -> int:
     from msgspec.structs import replace
 
     from paddock.cli.confined import run_confined
+    from paddock.cli.network_choice import with_network
     from paddock.cli.sandbox_network import sandbox_network
     from paddock.model.secret_name import without_secrets
+    from paddock.sandbox.enforce.held_script import Groundwork
     from paddock.sandbox.profile.source import read_profile
 
-    written = with_network(read_profile(arguments.profile), arguments)
+    written = with_network(read_profile(arguments.profile, start.profile), arguments)
     environment = without_secrets(os.environ) | dict(arguments.env)
     network = sandbox_network(written.profile, environment, arguments.managed_network)
     written = replace(written, profile=network.profile)
     command = _command(arguments, argv, written, network.environment)
     has_proc = not arguments.no_proc
     sandbox = _sandbox(command, arguments.use_legacy_landlock)
+    groundwork = Groundwork()
     try:
         if arguments.explain:
             print(_explanation(sandbox, written.profile, command, has_proc), end="")
@@ -164,10 +176,17 @@ def _run(arguments: argparse.Namespace, argv: list[str]) -> int:
             has_proc=has_proc,
             is_traced=arguments.trace,
             proxy_ports=() if network.served is None else network.served.ports,
+            groundwork=None if start.scene is None else groundwork,
         )
-        _tell_of_tmpdir(sandbox, written.profile, confined.plan)
-        status, may_tell = run_confined(confined, network.served)
-        if not may_tell:
+        is_told = _tell_of_tmpdir(sandbox, written.profile, confined.plan)
+
+        def keep() -> None:
+            if start.scene is not None and network.served is None and not is_told:
+                remembered_start.keep(start.scene, groundwork)
+
+        ended = run_confined(confined, network.served, keep, must_return=arguments.trace)
+        status = ended.status
+        if not ended.may_tell:
             return status
         if confined.has_starved and status != 0:
             tell("the limit totalMemoryBytes of its profile ended it; raise it if that is too low", VERB)
@@ -234,8 +253,9 @@ def _explanation(sandbox: Sandbox, profile: Profile, command: Command, has_proc:
     return f"{text}\n{problem}\n" if problem else text
 
 
-def _tell_of_tmpdir(sandbox: Sandbox, profile: Profile, plan: Plan | None) -> None:
-    """Say why temporary files can't be made, where the command itself only finds that they can't."""
+def _tell_of_tmpdir(sandbox: Sandbox, profile: Profile, plan: Plan | None) -> bool:
+    """Say why temporary files can't be made, where the command itself only finds that they can't; return
+    whether there was something to say."""
     from paddock.sandbox.profile.enforced import is_enforced
 
     problem = (
@@ -244,3 +264,4 @@ def _tell_of_tmpdir(sandbox: Sandbox, profile: Profile, plan: Plan | None) -> No
     if problem is not None:
         with suppress(OSError):
             tell(problem)
+    return problem is not None

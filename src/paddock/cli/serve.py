@@ -230,8 +230,8 @@ async def _serve(settings: Settings, arguments: argparse.Namespace) -> int:
         loop.add_signal_handler(number, stop.set)
     loop.add_signal_handler(signal.SIGHUP, Hangup(stop.set, reload.set).received)
     async with serve(settings) as server:
-        # Imported modules live as long as the server.
-        garbage.resume()
+        # Imported modules live as long as the server. It imports the last of them in the next turn.
+        loop.call_soon(garbage.resume)
         if server.url != "stdio":
             _announce(server.url)
             if settings.log_format == "text":

@@ -14,12 +14,6 @@ LEAVING: Final = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 PASSED_ON: Final = LEAVING
 """To a process on a server."""
 
-PASSED_ON_CONFINED: Final = (*LEAVING, signal.SIGUSR1, signal.SIGUSR2)
-"""To a confined command, which is a child of this process."""
-
-ENDING_CONFINED: Final = frozenset((signal.SIGTERM, signal.SIGQUIT))
-"""Of those, the ones that mean an end whatever the command does about them."""
-
 
 def not_ignored(numbers: Iterable[signal.Signals]) -> list[signal.Signals]:
     """Return those to catch: a caller that starts us with a signal ignored, as nohup(1) does, wants it

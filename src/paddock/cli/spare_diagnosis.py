@@ -17,13 +17,14 @@ from paddock.errors import PaddockError
 from paddock.model.host import HostFacts
 from paddock.sandbox.enforce.command import Command
 from paddock.sandbox.enforce.confined import Confined
-from paddock.sandbox.enforce.init import ReportKind
 from paddock.sandbox.enforce.mount_source import FileMoved
+from paddock.sandbox.enforce.report import ReportKind
 from paddock.sandbox.enforce.spare import Spare, Unsuitable
 from paddock.sandbox.host import probe
 from paddock.sandbox.launch import Sandbox
 from paddock.sandbox.profile.enforced import EnforcedProfile, is_enforced
 from paddock.sandbox.profile.table import built_in
+from paddock.sandbox.spares import Spares
 
 NAME: Final = "spare sandboxes"
 TIMEOUT_S: Final = 10.0
@@ -44,7 +45,7 @@ def check_spares(facts: HostFacts) -> Finding:
             (base / name).mkdir(mode=0o700)
         sandbox = Sandbox(facts, base / "private", has_own_session=False)
         try:
-            _try(sandbox, str(base / "workspace"))
+            _try(Spares(sandbox), str(base / "workspace"))
         except (_Failed, Unsuitable, FileMoved, PaddockError, OSError) as error:
             reason = str(error) or type(error).__name__
             detail = f"can't be used, so every command waits for one of its own: {reason}"
@@ -55,20 +56,20 @@ def check_spares(facts: HostFacts) -> Finding:
     return Finding(NAME, Level.OK, "can be kept, and masks can be mounted in them when a command comes")
 
 
-def _try(sandbox: Sandbox, workspace: str) -> None:
+def _try(spares: Spares, workspace: str) -> None:
     profile = built_in(":workspace")
     assert is_enforced(profile)
     command = Command(["/bin/true"], workspace, (workspace,), {"PATH": os.defpath})
-    spare = sandbox.prepare_spare(profile, command)
+    spare = spares.prepare(profile, command)
     try:
-        _run(sandbox, spare, profile, command)
+        _run(spares, spare, profile, command)
     finally:
         spare.close()
         spare.confined.started()
         spare.confined.ended(was_killed=True)
 
 
-def _run(sandbox: Sandbox, spare: Spare, profile: EnforcedProfile, command: Command) -> None:
+def _run(spares: Spares, spare: Spare, profile: EnforcedProfile, command: Command) -> None:
     files = spare.confined.files
     with subprocess.Popen(
         spare.confined.argv(files),
@@ -83,7 +84,7 @@ def _run(sandbox: Sandbox, spare: Spare, profile: EnforcedProfile, command: Comm
         try:
             _await(spare.confined, ReportKind.WAITING)
             spare.settle()
-            confined = sandbox.take_spare(spare, profile, command)
+            confined = spares.take(spare, profile, command)
             if confined is None:
                 raise _Failed("masks can't be mounted late")
             try:

@@ -15,17 +15,19 @@ import errno
 import fcntl
 import os
 import select
-import socket
 import stat
 import struct
 import termios
 import threading
 from abc import ABC, abstractmethod
 from contextlib import suppress
-from typing import Final
 
 from paddock.cli.descriptor import READ_BYTES, write_all
 from paddock.cli.input_source import PAGE_BYTES, DeviceSource, Source
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
 
 PACKETS: Final = 256
 """Writes of a command that may wait to be copied; a pipe holds 16 by default."""
@@ -242,6 +244,8 @@ class OutputCopy(_Copy):
 def _keeps_packets(target: int) -> bool:
     """Return whether a reader there tells one write from the next."""
     if stat.S_ISSOCK(os.fstat(target).st_mode):
+        import socket
+
         with socket.socket(fileno=os.dup(target)) as end:
             return end.type != socket.SOCK_STREAM
     return bool(fcntl.fcntl(target, fcntl.F_GETFL) & os.O_DIRECT)

@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-import termios
-import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -46,6 +44,9 @@ def raw_terminal(fd: int, wanted: bool) -> Iterator[None]:
     if not wanted or not os.isatty(fd):
         yield
         return
+    import termios
+    import tty
+
     saved = termios.tcgetattr(fd)
     tty.setraw(fd, termios.TCSADRAIN)
     try:
@@ -58,6 +59,8 @@ async def read_input() -> bytes:
     """Read the next bytes of standard input, none at its end."""
     loop = asyncio.get_running_loop()
     try:
+        if _is_null_device(STDIN):
+            return b""
         if not _can_be_awaited(STDIN):
             return await loop.run_in_executor(None, os.read, STDIN, READ_BYTES)
         while True:
@@ -75,6 +78,12 @@ async def read_input() -> bytes:
     except OSError:
         # Closed, or a terminal that has hung up: there is no more input.
         return b""
+
+
+def _is_null_device(fd: int) -> bool:
+    """Return whether the descriptor is what programs without a person have for input (null(4))."""
+    status = os.fstat(fd)
+    return stat.S_ISCHR(status.st_mode) and status.st_rdev == os.makedev(1, 3)
 
 
 def _can_be_awaited(fd: int) -> bool:

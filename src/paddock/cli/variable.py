@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from paddock.host_text import utf8_text
 from paddock.model.secret_name import SECRETS_HELP
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 

@@ -47,7 +47,7 @@ def test_question_of_a_server_is_shown_as_an_agent_s_is() -> None:
     asked = question()
     assert list(asked.lines) == [
         "Let a running command execute this program?",
-        "  command:   /usr/bin/touch 'a\\n  yes means: nothing\\u202e'",
+        "  command:   /usr/bin/touch $'a\\n  yes means: nothing\\u202e'",
         "  directory: /work",
         "  because:   a rule wants it",
         "  rule:      team.rules:3",

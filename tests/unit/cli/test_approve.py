@@ -48,7 +48,7 @@ def same_runtime(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_question_is_listed_shown_and_answered(operator: Operator) -> None:
     async with asking(operator, "make\n  yes means: nothing") as (call, question_id):
         listed = await asyncio.to_thread(operator.output, "approve")
-        assert listed == f"{question_id[:8]}  /bin/sh -c 'make\\n  yes means: nothing' in /work\n"
+        assert listed == f"{question_id[:8]}  /bin/sh -c $'make\\n  yes means: nothing' in /work\n"
         shown = await asyncio.to_thread(operator.output, "approve", question_id[:8])
         assert "    because:   no rule allows it\n" in shown
         assert shown.count("\n    yes means: ") == 1
@@ -69,7 +69,7 @@ async def test_whoever_watches_sees_a_question_come_and_what_was_answered(operat
             short = question_id[:8]
             shown = await asyncio.to_thread(screen.read_until, b"or --decline REASON")
             assert f"{short}  from an agent, pid {os.getpid()}".encode() in shown
-            assert rb"\u001b[2J\u202e" in shown
+            assert rb"$'make \x1b[2J\u202e'" in shown
             assert b"\x1b[2J" not in shown
             await asyncio.to_thread(operator.output, "approve", short, "--decline", "not now")
             assert (await call).is_error

@@ -58,7 +58,7 @@ def test_records_are_shown_as_a_table_that_plays_no_tricks(
     assert opened.split()[2] == "opened"
     assert start.split(None, 5) == [
         *("2", "2026-03-04T05:06:07.890Z", "start", "0f3a9c2e", "one"),
-        "ls 'a b\\u001b[2J'",
+        "ls $'a b\\x1b[2J'",
     ]
     assert exit_.endswith("status 3")
     assert len(rest) == 5

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import io
 import json
 import os
+import signal
 import subprocess
+import sys
+import termios
 from collections.abc import Iterator
 from pathlib import Path
+from time import sleep
 from unicodedata import combining, east_asian_width
 
 import pytest
@@ -19,6 +24,7 @@ from tests.operators import PADDOCK, PATIENCE_S
 from tests.serving import serving
 
 MIB = 1 << 20
+PAUSE_S = 0.01
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +36,11 @@ def url() -> Iterator[str]:
 def paddock(*arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     command = [*PADDOCK, *map(str, arguments)]
     return subprocess.run(command, input=stdin, capture_output=True, timeout=PATIENCE_S, check=False)
+
+
+def unread(pipe: int) -> int:
+    """The number of bytes in a pipe."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def worked(*arguments: object, stdin: bytes = b"") -> bytes:
@@ -117,6 +128,21 @@ def test_standard_streams_take_the_place_of_files(url: str, tmp_path: Path) -> N
     data = os.urandom(2 * MIB + 5)
     worked("cp", "-", f"{url}:{tmp_path}/file", stdin=data)
     assert worked("cp", f"{url}:{tmp_path}/file", "-") == data
+
+
+def test_an_interrupted_copy_does_not_wait_for_more_input(url: str, tmp_path: Path) -> None:
+    command = [*PADDOCK, "cp", "-", f"{url}:{tmp_path}/new"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as copying:
+        assert copying.stdin is not None
+        os.write(copying.stdin.fileno(), b"some")
+        # It has taken that, and waits for more.
+        for _ in range(int(PATIENCE_S / PAUSE_S)):
+            if unread(copying.stdin.fileno()) == 0:
+                break
+            sleep(PAUSE_S)
+        copying.send_signal(signal.SIGINT)
+        assert copying.wait(PATIENCE_S) == 130
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize(

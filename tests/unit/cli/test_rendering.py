@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from paddock.cli.rendering import Colour, Palette, age_text, size_text, table
+from paddock.cli.rendering import Colour, Palette, age_text, local_time, size_text, table
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,9 @@ def test_colour_is_for_terminals_that_want_it() -> None:
     assert Palette.of(Terminal(), {"NO_COLOR": "1"}).paint("x", Colour.RED) == "x"
     assert Palette.of(Terminal(), {"TERM": "dumb"}).paint("x", Colour.RED) == "x"
     assert Palette.of(io.StringIO(), {}).paint("x", Colour.RED) == "x"
+
+
+@pytest.mark.parametrize("time_ms", [2**63 - 1, -(2**63), 10**30, -(10**400), 10**400])
+def test_a_time_that_no_calendar_has_is_a_question_mark(time_ms: int) -> None:
+    assert local_time(0).startswith("19")
+    assert local_time(time_ms) == "?"

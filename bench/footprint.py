@@ -30,12 +30,12 @@ class IdleMemory(Row):
     def measure(self, contender: Contender) -> Sequence[float]:
         # Pages of a second server would be shared with it and count for half.
         contender.close()
-        with contender.fresh_server() as server:
+        # Once it has answered a client, it has loaded what it loads after it has said that it is there.
+        with contender.fresh_server() as server, server.connect() as client:
             fresh = server.memory()
-            with server.connect() as client:
-                client.send(start_request(1, "p", ["/bin/true"]))
-                client.wait_for("process/closed", "p")
-                used = server.memory()
+            client.send(start_request(1, "p", ["/bin/true"]))
+            client.wait_for("process/closed", "p")
+            used = server.memory()
         return fresh.rss_bytes, fresh.pss_bytes, used.rss_bytes
 
     def limit(self) -> Sequence[float | None]:

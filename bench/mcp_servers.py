@@ -1,8 +1,8 @@
 """What `paddock mcp` adds to the client: `shell` of `true`, and `Box.run` of the same words.
 
 Both are confined, have no rules and wait for the end, with a pause before the next, as a model makes one. The
-figures of other MCP servers with a shell, which `make mcppeers` installs, are in the column of the peer: they
-confine nothing and decide on nothing.
+figures of other MCP servers with a shell, which `make mcppeers` installs, are in the column of the peer. They
+make the same pauses, and confine nothing. All work in a repository.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from bench.row import Figure, Row, Unit
 from bench.servers import REPOSITORY, Contender
 
 CALLS = 10
-PEER_CALLS = 5
-"""Fewer: one of them takes a tenth of a second or more for each."""
 STARTS = 3
 
 PEERS = REPOSITORY / ".mcp-peers"
@@ -43,12 +41,14 @@ class ShellCalls(Row):
         Figure("MCP shell call of `true`, confined", Unit.SECONDS),
         Figure("the same by the client library, confined", Unit.SECONDS),
         Figure("added by MCP", Unit.SECONDS, bound=0.003),
-        Figure("MCP shell call of `true`, peer: mcp-shell-server", Unit.SECONDS),
-        Figure("MCP shell call of `true`, peer: Desktop Commander", Unit.SECONDS),
+        Figure("MCP shell call of `true`, peer: mcp-shell-server", Unit.SECONDS, goal=1),
+        Figure("MCP shell call of `true`, peer: Desktop Commander", Unit.SECONDS, goal=1),
     )
 
     def __init__(self) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="paddock-bench-", dir="/var/tmp")
+        self._workspace = os.path.join(self._directory.name, "workspace")
+        subprocess.run(["git", "init", "--quiet", self._workspace], check=True)
         self._own: LineClient | None = None
         self._others: list[Callable[[], object] | None] | None = None
         self._clients: list[LineClient] = []
@@ -59,7 +59,7 @@ class ShellCalls(Row):
                 self._others = [self._shell_server(), self._desktop_commander()]
             return (None, None, None, *(None if call is None else _median(call) for call in self._others))
         if self._own is None:
-            command = (contender.version_command[0], "mcp", "--workspace", self._directory.name)
+            command = (contender.version_command[0], "mcp", "--workspace", self._workspace)
             self._own = self._started("paddock mcp", command)
         served, library, added = asyncio.run(self._beside_the_library(self._own))
         return (served, library, added, served, served)
@@ -70,7 +70,7 @@ class ShellCalls(Row):
         self._directory.cleanup()
 
     async def _beside_the_library(self, client: LineClient) -> tuple[float, float, float]:
-        arguments = {"command": "true", "workdir": self._directory.name, "login": False}
+        arguments = {"command": "true", "workdir": self._workspace, "login": False}
         served, library = list[float](), list[float]()
         async with paddock.connect() as box:
             words = (box.environment.shell.path, "-c", "true")
@@ -82,7 +82,7 @@ class ShellCalls(Row):
                     raise BenchError(f"paddock mcp: {result}")
                 await asyncio.sleep(PAUSE_S)
                 begun = time.perf_counter()
-                done = await box.run(words, cwd=self._directory.name, sandbox=":workspace")
+                done = await box.run(words, cwd=self._workspace, sandbox=":workspace")
                 library.append(time.perf_counter() - begun)
                 if done.returncode != 0:
                     raise BenchError(f"Box.run: status {done.returncode}")
@@ -94,7 +94,7 @@ class ShellCalls(Row):
         if not SHELL_SERVER.exists():
             return None
         client = self._started("mcp-shell-server", [SHELL_SERVER], ALLOW_COMMANDS="true")
-        arguments = {"command": ["true"], "directory": self._directory.name}
+        arguments = {"command": ["true"], "directory": self._workspace}
         return lambda: _succeeded(client.request("tools/call", name="shell_execute", arguments=arguments))
 
     def _desktop_commander(self) -> Callable[[], object] | None:
@@ -105,7 +105,7 @@ class ShellCalls(Row):
         return lambda: _succeeded(client.request("tools/call", name="start_process", arguments=arguments))
 
     def _started(self, name: str, command: Sequence[str | Path], **variables: str) -> LineClient:
-        # A home of its own: some keep their settings there.
+        # A home of its own: some keep their settings there, or watch for them.
         env = {"PATH": os.environ["PATH"], "HOME": self._directory.name, **variables}
         client = LineClient(name, command, env)
         self._clients.append(client)
@@ -135,10 +135,11 @@ class ShellServerStart(Row):
 
 def _median(call: Callable[[], object]) -> float:
     times = list[float]()
-    for _ in range(PEER_CALLS):
+    for _ in range(CALLS):
         begun = time.perf_counter()
         call()
         times.append(time.perf_counter() - begun)
+        time.sleep(PAUSE_S)
     return _middle(times)
 
 

@@ -26,12 +26,23 @@ def _all_processes() -> list[int]:
 
 def parent_of(pid: int) -> int | None:
     """The parent of a process; None when it has ended."""
+    status = _status_of(pid)
+    return int(status[1]) if status else None
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a signal has stopped a process."""
+    return _status_of(pid)[:1] == ["T"]
+
+
+def _status_of(pid: int) -> list[str]:
+    """The fields of a process from its state on; none when it has ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
-        return None
-    # The name before it may hold anything, brackets too.
-    return int(stat.rpartition(")")[2].split()[1])
+        return []
+    # The name before them may hold anything, brackets too.
+    return stat.rpartition(")")[2].split()
 
 
 def descendants_of(pid: int) -> list[int]:

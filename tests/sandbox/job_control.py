@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import paddock
+from tests.processes import is_stopped
+from tests.sandbox.helper_process import wait_until
 
 TIMEOUT_S = 60
+PROMPT = b"$ "
 
 
 async def require_job_control(url: str, workspace: Path, intercept: paddock.InterceptParams) -> None:
@@ -23,32 +27,43 @@ async def require_job_control(url: str, workspace: Path, intercept: paddock.Inte
             sandbox=":workspace",
             intercept=intercept,
             tty=True,
-            extra_env={"PS1": "$ ", "TERM": "dumb"},
+            extra_env={"PS1": PROMPT.decode(), "TERM": "dumb"},
         )
         output = process.output()
 
-        async def until(text: bytes) -> None:
+        async def until(text: bytes) -> bytes:
+            """Wait until something is shown, and return what comes before it."""
             nonlocal shown
             while text not in shown:
                 shown += (await anext(output)).data
-            shown = shown.partition(text)[2]
+            before, _, shown = shown.partition(text)
+            return before
 
         async with asyncio.timeout(TIMEOUT_S):
+            # What is typed while Bash changes the terminal, before its prompt, may lose a character.
+            await until(PROMPT)
             # It says so when it has the terminal; what is typed looks otherwise.
-            await process.write(b"sh -c 'echo rea''dy; exec sed -u s/^/got-/'\n")
-            await until(b"ready\r\n")
+            await process.write(b"sh -c 'echo rea''dy $$; exec sed -u s/^/got-/'\n")
+            await until(b"ready ")
+            program = int(await until(b"\r\n"))
             await process.write(b"hello\n")
             await until(b"got-hello\r\n")
             await process.write(b"\x1a")
             await until(b"Stopped")
+            await until(PROMPT)
+            # Bash has seen its own child stop. The program outside may still read the terminal until it does.
+            wait_until(partial(is_stopped, program))
             await process.write(b"jobs\n")
             await until(b"Stopped")
+            await until(PROMPT)
             await process.write(b"fg\n")
+            await until(b"got-/'\r\n")
             await process.write(b"again\n")
             await until(b"got-again\r\n")
             await process.write(b"\x03")
-            await until(b"^C\r\n$ ")
+            await until(b"^C\r\n" + PROMPT)
             await process.write(b"echo status $?\n")
             await until(b"status 130")
+            await until(PROMPT)
             await process.write(b"exit\n")
             await process.wait()

@@ -67,8 +67,10 @@ class Workplace:
         """Run a script; this returns when it has made the file `ready`, which is removed."""
         words = ["sandbox", "--profile", profile, *options, "--", "/bin/sh", "-c", f"touch ready; {script}"]
         command = self._pool.submit(self._launchers.pop().run, words, cwd=self.project, env=env)
-        self.wait_until(lambda: (self.project / "ready").exists() or command.done())
-        (self.project / "ready").unlink()
+        ready = self.project / "ready"
+        self.wait_until(lambda: ready.exists() or command.done())
+        assert ready.exists(), command.result()
+        ready.unlink()
         return command
 
     def wait_until(self, is_so: Callable[[], bool]) -> None:

@@ -209,9 +209,10 @@ class Confined:
         from paddock.sandbox.enforce.report import ReportKind
 
         pid = self.signalled_pid()
-        if pid is None or self._is_over():
+        reports = self.reports()
+        if pid is None or _is_over(reports):
             return
-        times = self._count(ReportKind.SUSPENDED) + 1
+        times = _count(reports, ReportKind.SUSPENDED) + 1
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTTIN)
         self._await_report(ReportKind.SUSPENDED, times)
@@ -221,7 +222,7 @@ class Confined:
         import signal
 
         pid = self.first_pid()
-        if pid is not None and not self._is_over():
+        if pid is not None and not _is_over(self.reports()):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
 
@@ -229,22 +230,17 @@ class Confined:
         """Wait for a report, and return whether it came: an init that has ended reports no more."""
         import select
 
-        file = self.report_file
         news = select.poll()
-        if file is not None:
-            news.register(file, select.POLLIN)
-        while self._count(kind) < times and file is not None and not self._is_over():
+        if self.report_file is not None:
+            news.register(self.report_file, select.POLLIN)
+        while True:
+            # Each turn reads once: a report that a second look took would not end the wait.
+            reports = self.reports()
+            has_come = _count(reports, kind) >= times
+            if has_come or self.report_file is None or _is_over(reports):
+                return has_come
             if not any(event & select.POLLIN for _, event in news.poll()):
-                break
-        return self._count(kind) >= times
-
-    def _count(self, kind: ReportKind) -> int:
-        return sum(report.kind is kind for report in self.reports())
-
-    def _is_over(self) -> bool:
-        from paddock.sandbox.enforce.report import ReportKind
-
-        return any(report.kind is ReportKind.EXITED or report.kind.ends_command for report in self.reports())
+                return False
 
     def leave_reports(self) -> int:
         """Hand the reports' descriptor to the caller. This object gets no more reports."""
@@ -355,3 +351,13 @@ def _child_pid(told: bytes) -> int | None:
     """
     digits = told.partition(b'"child-pid":')[2].partition(b",")[0].strip(b"} \n")
     return int(digits) if told.rstrip().endswith(b"}") and digits.isdigit() else None
+
+
+def _count(reports: Sequence[Report], kind: ReportKind) -> int:
+    return sum(report.kind is kind for report in reports)
+
+
+def _is_over(reports: Sequence[Report]) -> bool:
+    from paddock.sandbox.enforce.report import ReportKind
+
+    return any(report.kind is ReportKind.EXITED or report.kind.ends_command for report in reports)

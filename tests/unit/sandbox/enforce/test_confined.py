@@ -58,7 +58,7 @@ def command(late_init: LateInit) -> Iterator[Confined]:
     told, pid = os.pipe()
     os.write(pid, b'{"child-pid": %d}' % FIRST_PID)
     os.close(pid)
-    command = Confined(list, readers=Readers(late_init.reader, told))
+    command = Confined(lambda _: [], readers=Readers(late_init.reader, told))
     command.first_pid()
     yield command
     command.ended(was_killed=False)

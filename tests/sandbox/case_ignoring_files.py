@@ -31,6 +31,11 @@ WRITE_BYTES = 1 << 16
 BLOCK_BYTES = 4096
 
 
+def exact_switch(content: Path) -> Path:
+    """Return a file that makes names exact while it exists, as Windows can for a directory."""
+    return content.with_name("exact")
+
+
 def serve(content: Path, place: Path) -> int:
     """Mount the file system, and return the process that serves it until it is killed."""
     device = os.open("/dev/fuse", os.O_RDWR)
@@ -51,12 +56,13 @@ class _Files:
 
     def __init__(self, content: Path) -> None:
         self._content = content
+        self._exact = exact_switch(content)
         # The first request is about nothing.
         self._paths = {0: "", 1: ""}
         self._numbers = {"": 1}
         self._answering: dict[int, Callable[[str, bytes, int, int], bytes]] = {
             INIT: lambda *_: struct.pack("<IIIIHHII36x", 7, 31, WRITE_BYTES, 0, 12, 10, WRITE_BYTES, 1),
-            LOOKUP: lambda path, body, *_: self._entry(_below(path, body)),
+            LOOKUP: lambda path, body, *_: self._entry(self._below(path, body)),
             GETATTR: lambda path, *_: self._attributes(path),
             SETATTR: self._set,
             MKNOD: self._make_node,
@@ -133,24 +139,24 @@ class _Files:
 
     def _make_node(self, path: str, body: bytes, user: int, group: int) -> bytes:
         (mode,) = struct.unpack_from("<I", body)
-        made = _below(path, body[16:])
+        made = self._below(path, body[16:])
         os.mknod(self._real(made), mode)
         return self._owned(made, mode, user, group)
 
     def _make_directory(self, path: str, body: bytes, user: int, group: int) -> bytes:
         (mode,) = struct.unpack_from("<I", body)
-        made = _below(path, body[8:])
+        made = self._below(path, body[8:])
         os.mkdir(self._real(made))
         return self._owned(made, mode, user, group)
 
     def _create(self, path: str, body: bytes, user: int, group: int) -> bytes:
         _, mode = struct.unpack_from("<II", body)
-        made = _below(path, body[16:])
+        made = self._below(path, body[16:])
         os.close(os.open(self._real(made), os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         return self._owned(made, mode, user, group) + KEEPS_NOTHING
 
     def _remove(self, path: str, body: bytes, _user: int, _group: int) -> bytes:
-        removed = Path(self._real(_below(path, body)))
+        removed = Path(self._real(self._below(path, body)))
         if removed.is_dir():
             removed.rmdir()
         else:
@@ -180,6 +186,6 @@ class _Files:
             listed += entry
         return listed
 
-
-def _below(path: str, body: bytes) -> str:
-    return f"{path}/{os.fsdecode(body.partition(bytes(1))[0]).lower()}"
+    def _below(self, path: str, body: bytes) -> str:
+        name = os.fsdecode(body.partition(bytes(1))[0])
+        return f"{path}/{name if self._exact.exists() else name.lower()}"

@@ -5,21 +5,27 @@
 In the directory, `shared` is a file system of FUSE, in a namespace of mounts. A command of the user's is
 `confined` or `plain`, and tries each thing in three projects. The output is JSON: what the command in each
 could do, or why it did not run. It takes root.
+
+`later`, names are exact at first, for a command and for a client of a server, and then no longer.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.sandbox.case_ignoring_files import serve
+import paddock
+from tests.sandbox.case_ignoring_files import exact_switch, serve
 from tests.sandbox.identity import PYTHON, drop_to
 from tests.sandbox.launcher import Launcher
+from tests.sandbox.user_server import user_server
 
 ATTEMPTS = """
 import json, os
@@ -54,14 +60,20 @@ def main(how: str, user: int, directory: Path) -> None:
         path.mkdir()
     home.chmod(0o1777)
     server = serve(directory / "content", shared)
+    exact = exact_switch(directory / "content")
     try:
-        told = {}
-        for name in ("repository", "secretive", "plain"):
+        told: dict[str, Any] = {}
+        for name in ("secretive",) if how == "later" else ("repository", "secretive", "plain"):
             project = shared / name
             _fill(project, name)
             for path in (project, *project.rglob("*")):
                 os.chown(path, user, user)
-            told[name] = _tried(how, user, home, project)
+            if how == "later":
+                told["command"] = _commands_around(exact, user, home, project)
+                with user_server(user, home, apart=()) as url:
+                    told["client"] = asyncio.run(_client_around(url, project, exact.touch, exact.unlink))
+            else:
+                told[name] = _tried(how, user, home, project)
     finally:
         os.kill(server, signal.SIGKILL)
         os.waitpid(server, 0)
@@ -90,6 +102,52 @@ def _tried(how: str, user: int, home: Path, project: Path) -> Any:
         profile = _profile(project) if project.name == "secretive" else ":workspace"
         outcome = launcher.run(["sandbox", "--profile", profile, "--", *words], cwd=project)
     return json.loads(outcome.stdout) if outcome.stdout else outcome.stderr
+
+
+def _commands_around(exact: Path, user: int, home: Path, project: Path) -> Any:
+    exact.touch()
+    outcomes = []
+    with Launcher(user, home) as launcher:
+        launcher.way = "told"
+        words = ["sandbox", "--profile", _profile(project), "--", PYTHON, "-c", ATTEMPTS]
+        for _ in range(2):
+            outcomes.append(launcher.run(words, cwd=project))
+        exact.unlink()
+        outcomes.append(launcher.run(words, cwd=project))
+    return [json.loads(each.stdout) if each.stdout else each.stderr for each in outcomes]
+
+
+async def _client_around(
+    url: str, project: Path, make_exact: Callable[[], object], make_inexact: Callable[[], object]
+) -> list[dict[str, str]]:
+    make_exact()
+    async with paddock.connect(url) as box:
+        sandbox = paddock.Sandbox(json.loads(_profile(project)), roots=[str(project)])
+        files = box.fs.confined(sandbox)
+        before = await _tried_by_client(files, project)
+        make_inexact()
+        return [before, await _tried_by_client(files, project)]
+
+
+async def _tried_by_client(files: paddock.Files, project: Path) -> dict[str, str]:
+    async def watch(name: str) -> None:
+        async with files.watch(f"{project}/{name}"):
+            pass
+
+    attempts = {
+        "list": files.read_directory(str(project)),
+        "read": files.read_file(f"{project}/.ENV"),
+        "watch": watch("."),
+        "watch what is hidden": watch("PRIVATE"),
+    }
+    told = {}
+    for name, attempt in attempts.items():
+        try:
+            await attempt
+            told[name] = "done"
+        except paddock.PaddockError as error:
+            told[name] = str(error)
+    return told
 
 
 def _profile(project: Path) -> str:

@@ -1,8 +1,8 @@
-"""Executes a program under a filter that refuses what interception by the kernel needs.
+"""Executes a program under a filter that refuses what interception by the kernel needs, or Landlock.
 
-    python -m tests.sandbox.refusing ptrace|listener COMMAND...
+    python -m tests.sandbox.refusing ptrace|listener|landlock COMMAND...
 
-As many containers do, it answers EPERM.
+It answers as many containers do.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from paddock.sandbox.plan.bpf import Condition, Refusal, Word
 PR_SET_NO_NEW_PRIVS = 38
 PR_SET_SECCOMP = 22
 SECCOMP_MODE_FILTER = 2
+CREATE_RULESET = 444
+"""landlock_create_ruleset(2), the same number on every machine."""
 
 
 class FilterProgram(ctypes.Structure):
@@ -35,6 +37,7 @@ def refuse(what: str) -> None:
     listening = Condition(Word(1), (0,), NEW_LISTENER, is_negated=True)
     refusal = {
         "ptrace": Refusal(machine.numbers["ptrace"], errno.EPERM, ()),
+        "landlock": Refusal(CREATE_RULESET, errno.ENOSYS, ()),
         "listener": Refusal(machine.numbers["seccomp"], errno.EPERM, (listening,)),
     }[what]
     code = bpf.assemble(machine.audit_architecture, [refusal], foreign_abi_bit=machine.foreign_abi_bit)

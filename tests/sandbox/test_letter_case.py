@@ -25,6 +25,18 @@ def test_command_runs_only_where_no_other_case_leads_around_a_mask(user: int, ne
     assert told["repository"] == ["become a repository", "write a file"]
 
 
+def test_file_system_that_begins_to_ignore_case_is_noticed(user: int, new_directory: Path) -> None:
+    told = told_by("case_ignoring_host", "later", user, new_directory)
+    *exact, ignoring = told["command"]
+    assert exact == [["become a repository", "write a file"]] * 2
+    assert "/.env can be reached as " in ignoring
+    before, after = told["client"]
+    assert (before["list"], before["watch"]) == ("done", "done")
+    assert "done" not in (before["read"], before["watch what is hidden"])
+    # A worker of before the change is not used any more.
+    assert all("/.env can be reached as " in after[name] for name in after)
+
+
 def test_another_case_leads_to_everything_outside(user: int, new_directory: Path) -> None:
     told = told_by("case_ignoring_host", "plain", user, new_directory)
     assert told == {

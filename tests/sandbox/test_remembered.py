@@ -466,3 +466,18 @@ print(*sorted(Noted.asked))
     deciding = dict(remembered._deciding_variables(dict.fromkeys(names, "")))
     assert set(names) - set(deciding) - harmless == set()
     assert MODULES.isdisjoint(done[-1].stderr.split())
+
+
+@pytest.mark.parametrize(("refused", "is_kept"), [("landlock", False), ("ptrace", True)])
+def test_sandbox_without_what_a_filter_refused_is_not_made_again(
+    tmp_path: Path, refused: str, is_kept: bool
+) -> None:
+    """Another filter looks the same, and may not refuse it."""
+    runtime, project = tmp_path / "runtime", tmp_path / "project"
+    project.mkdir()
+    command = [sys.executable, "-m", "tests.sandbox.refusing", refused]
+    command += [sys.executable, "-P", "-m", "paddock", "sandbox", "--policy-cwd", str(project), "--", "true"]
+    env = {**os.environ, VARIABLE: str(runtime)}
+    subprocess.run(command, env=env, stdin=subprocess.DEVNULL, check=True, timeout=PATIENCE_S)
+    starts = runtime / remembered.DIRECTORY
+    assert starts.exists() == is_kept

@@ -167,8 +167,8 @@ def _prepared_alone(arguments: Any) -> bool:
     kept: list[bool] = []
     keep = remembered.keep
 
-    def note(scene: remembered.Scene, *more: Any) -> None:
-        keep(scene, *more)
+    def note(scene: remembered.Scene, *more: Any, **named: Any) -> None:
+        keep(scene, *more, **named)
         kept.append(any(facts == scene.facts for facts, _ in scene.read()))
 
     def run_nothing(confined: Confined, _: object, meanwhile: Callable[[], None], **_more: Any) -> Any:

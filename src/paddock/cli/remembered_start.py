@@ -92,7 +92,13 @@ def keep(scene: remembered.Scene, groundwork: Groundwork) -> None:
     """Remember how the sandbox of a command was made that runs by now, if possible."""
     with suppress(PaddockError, OSError):
         if groundwork.held is not None and groundwork.program is not None:
-            remembered.keep(scene, groundwork.held, groundwork.lookups, groundwork.program)
+            remembered.keep(
+                scene,
+                groundwork.held,
+                groundwork.lookups,
+                groundwork.program,
+                is_whole=groundwork.is_whole,
+            )
 
 
 def _scene(arguments: argparse.Namespace, profile: bytes | None) -> remembered.Scene:

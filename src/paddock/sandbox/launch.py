@@ -258,6 +258,7 @@ class Sandbox:
             if groundwork is not None and lookups is not None:
                 groundwork.lookups, groundwork.held = lookups, held
                 groundwork.program = None if bubblewrap.is_bundled else bubblewrap.path
+                groundwork.is_whole = self.enforcement is Enforcement.FULL
             return held
 
     def script(

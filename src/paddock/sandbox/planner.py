@@ -109,7 +109,11 @@ class Planner:
         )
         if ceiling is not None:
             ceiling.admit(plan.extent)
-        kept = [*(mask.path for mask in plan.masks), *(each.path for each in plan.placeholders)]
+        kept = [
+            *(mask.path for mask in plan.masks),
+            *(each.path for each in plan.placeholders),
+            *(pattern.base for pattern in plan.denied_patterns),
+        ]
         uncertain = uncertain_paths(_mount_table(record), kept)
         return replace(plan, uncertain_paths=uncertain) if uncertain else plan
 

@@ -170,11 +170,15 @@ class Remembered:
         self._shown: tuple[str, ...] = entry["shown"]
         self._grants: dict[str, bool] = entry["grants"]
         self._mounted = [MountedFile(*file) for file in entry["mounted"]]
+        self._uncertain: tuple[str, ...] = entry["uncertain"]
 
     def prepare(
         self, argv: Sequence[str], environment: Mapping[str, str], janitor: Janitor
     ) -> Confined | None:
-        """Make a command ready to start; None if that takes another plan. Raises OSError, or as a janitor."""
+        """Make a command ready to start; None if that takes another plan.
+
+        Raises OSError, ProfileRefused as `hold_script`, or as a janitor.
+        """
         bubblewrap = _opened_program(self._program)
         if bubblewrap is None:
             return None
@@ -182,6 +186,11 @@ class Remembered:
             try:
                 janitor.hold(self._placeholders)
                 undone.callback(janitor.release, self._placeholders, was_killed=False)
+                if self._uncertain:
+                    # On most hosts there is nothing to ask, and to load what asks takes a while.
+                    from paddock.sandbox.host.letter_case import refuse_other_spellings
+
+                    refuse_other_spellings(self._uncertain)
                 locks = lock([each for each in self._placeholders if each.path in self._covered])
                 for file in locks:
                     undone.callback(os.close, file)
@@ -234,12 +243,15 @@ def recall(scene: Scene, janitor: Janitor) -> Remembered | None:
     return None
 
 
-def keep(scene: Scene, held: HeldScript, lookups: LookupRecord, program: str) -> None:
+def keep(scene: Scene, held: HeldScript, lookups: LookupRecord, program: str, *, is_whole: bool) -> None:
     """Remember how a sandbox was made, in which a command runs by now. Raises OSError.
 
     The `scene` is from before its plan, `lookups` are the questions behind that, and `program` is the
-    bubblewrap that makes it.
+    bubblewrap that makes it. `is_whole` says that nothing was missing to enforce everything.
     """
+    # What one filter takes away, another that looks the same may allow.
+    if not is_whole and _has_filter():
+        return
     script, plan = held.script, held.script.plan
     limits = script.limits
     # A control group is made for one command.
@@ -277,6 +289,7 @@ def keep(scene: Scene, held: HeldScript, lookups: LookupRecord, program: str) ->
         "covered": plan.covered_placeholders,
         "shown": tuple(file.path for file in held.shown if file.path in made),
         "mounted": [(file.path, file.device, file.inode) for file in held.found],
+        "uncertain": plan.uncertain_paths,
     }
     # Some were asked earlier than others, and the files may have changed in between.
     if _holds(entry):
@@ -338,6 +351,10 @@ def _filters() -> list[bytes]:
     """Return this process's filters of system calls, which may refuse Landlock or namespaces."""
     lines = question.beginning_of("/proc/self/status").splitlines()
     return [line for line in lines if line.startswith(_SECCOMP)]
+
+
+def _has_filter() -> bool:
+    return any(line.split()[-1] != b"0" for line in _filters())
 
 
 def _deciding_variables(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ from paddock.fs.read_filter import ReadFilter
 from paddock.host_text import utf8_environment
 from paddock.model.profile import Access
 from paddock.sandbox.enforce.command import Command
+from paddock.sandbox.host.letter_case import refuse_aliases, refuse_other_spellings
 from paddock.sandbox.host.linkless import Identity, identity_at
 from paddock.sandbox.plan.plan import Plan
 from paddock.sandbox.planner import Planner
@@ -35,8 +36,13 @@ class PlanSnapshot(Struct, frozen=True):
         """Return what such a sandbox may see, for work done outside it on a client's behalf.
 
         A file that a pattern names counts as denied even if it is made later: the next such sandbox denies
-        it.
+        it. Raises ProfileRefused if something denied may have a name that this does not know.
         """
+        hidden = [rule.path for rule in self.plan.rules if rule.access is Access.DENY]
+        hidden += [pattern.base for pattern in self.plan.denied_patterns]
+        refuse_aliases(
+            path for path in self.plan.uncertain_paths if any(is_within(each, path) for each in hidden)
+        )
         table = AccessTable(self.plan.rules)
         patterns = [
             (os.path.realpath(pattern.base), Matcher([pattern.rest])) for pattern in self.plan.denied_patterns
@@ -66,4 +72,6 @@ def take_snapshot(planner: Planner, wanted: Confinement) -> PlanSnapshot:
     plan = planner.plan(wanted.profile, Command([], "/", wanted.project_roots, utf8_environment()))
     held = {placeholder.path for placeholder in plan.placeholders}
     mount_points = dict.fromkeys(mount.path for mount in plan.mounts if mount.path not in held)
+    # A sandbox that was made earlier holds only if a file system has not begun to ignore case since.
+    refuse_other_spellings(plan.uncertain_paths)
     return PlanSnapshot(plan, tuple(identity_at(path) for path in mount_points))

@@ -29,6 +29,7 @@ from paddock.server.planning_threads import PlanningThreads
 from paddock.server.sandbox_enclosure import SandboxEnclosure
 
 if TYPE_CHECKING:
+    from paddock.fs.read_filter import ReadFilter
     from paddock.process.spawner import Spawner
     from paddock.sandbox.enforce.confined import Confined
     from paddock.sandbox.enforce.spare import Spare
@@ -102,6 +103,13 @@ class Sandboxes:
         from paddock.server.plan_snapshot import take_snapshot
 
         return await self._threads.plan(wanted, partial(take_snapshot, sandbox.planner, wanted))
+
+    async def read_filter(self, wanted: Confinement) -> ReadFilter:
+        """Return what the sandbox that would be made now may see. Raises as `enclose`."""
+        sandbox = await self._ready()
+        from paddock.server.plan_snapshot import take_snapshot
+
+        return await self._threads.plan(wanted, lambda: take_snapshot(sandbox.planner, wanted).read_filter())
 
     async def level(self, wanted: Confinement) -> Enforcement:
         """Return how much of such a profile can be enforced here: nothing if no sandbox can be made."""

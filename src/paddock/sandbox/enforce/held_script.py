@@ -69,6 +69,8 @@ class Groundwork:
         self.held: HeldScript | None = None
         self.program: str | None = None
         """The path of the bubblewrap, if it is not part of the package."""
+        self.is_whole = False
+        """Whether the host can enforce everything."""
 
 
 def hold_script(plan: Plan, janitor: Janitor, write: Callable[[], Script]) -> HeldScript:

@@ -1,14 +1,15 @@
-"""Finds paths that a command could reach past what is mounted on them, by a name in another case.
+"""Finds paths that a command could reach past what is mounted on them, by another spelling of their name.
 
 Some file systems ignore case themselves, such as directories that macOS or Windows shares by FUSE, 9p, SMB or
-NFS. If the kernel does not know, it takes `.env` and `.ENV` for two names, and a mount on one of them is not
+NFS. Some ignore how letters with accents are put together, or have a short name of eight letters for each
+file. If the kernel does not know, it takes `.env` and `.ENV` for two names, and a mount on one of them is not
 on the other.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -21,12 +22,19 @@ from paddock.shortage import raise_if_short
 
 COMPARED_BY_KERNEL: Final = frozenset(
     (
-        *(b"ext2", b"ext3", b"ext4", b"xfs", b"btrfs", b"bcachefs", b"f2fs", b"zfs", b"tmpfs", b"overlay"),
-        *(b"vfat", b"msdos", b"exfat", b"ntfs3", b"fuse.fuse-overlayfs"),
+        *(b"ext2", b"ext3", b"ext4", b"xfs", b"btrfs", b"bcachefs", b"f2fs", b"zfs", b"tmpfs"),
+        *(b"vfat", b"msdos", b"exfat", b"ntfs3"),
     )
 )
 """Types of file systems where the kernel knows which names are one, whether or not case matters. Masks in all
-others are examined."""
+others are examined, in an overlay too: it has the names of its layers, and these may be on a share."""
+
+_SHORT_NAME_LETTERS: Final = 6
+_SHORT_NAMES: Final = 4
+"""Windows numbers the short names that begin alike so far, and makes up others from then on."""
+
+_UNKNOWN: Final = "and the kernel does not know"
+_REMEDY: Final = "work in a file system of Linux's own"
 
 
 def uncertain_paths(table: bytes, paths: Iterable[str]) -> tuple[str, ...]:
@@ -43,16 +51,34 @@ def uncertain_paths(table: bytes, paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def refuse_other_spellings(paths: Iterable[str]) -> None:
-    """Raise ProfileRefused if one of these paths, all of which exist, can be reached past its own name."""
+    """Raise ProfileRefused if what is at one of these paths can be reached past its own name."""
     for path in paths:
-        other = _swapped(path)
-        is_missing = isinstance(question.status(other), int)
-        if not is_missing and not _are_listed(path, other) and not _are_one_name(path, other):
-            raise ProfileRefused(
-                path,
-                f"can be reached as {other} too: its file system ignores case, and the kernel does not know",
-                "work in a file system of Linux's own",
-            )
+        other = other_spelling(path)
+        if other is not None and not _are_one_name(path, other):
+            raise ProfileRefused(path, f"can be reached as {other} too, {_UNKNOWN}", _REMEDY)
+
+
+def refuse_aliases(paths: Iterable[str]) -> None:
+    """Raise ProfileRefused if what is at one of these paths has another name.
+
+    This is for whoever looks past all mounts, and judges by names what is hidden there.
+    """
+    for path in paths:
+        if (other := other_spelling(path)) is not None:
+            raise ProfileRefused(path, f"has the name {other} too, {_UNKNOWN}", _REMEDY)
+
+
+def other_spelling(path: str) -> str | None:
+    """Return another path at which a file system seems to find what is at a path; None for none."""
+    directory, _, name = path.rpartition("/")
+    for spelling in _spellings(name):
+        other = f"{directory}/{spelling}"
+        if isinstance(question.status(other), int) or isinstance(question.status(path), int):
+            continue
+        # If both are listed, they are two files.
+        if not {name, spelling} <= _names_in(parent(path)):
+            return other
+    return None
 
 
 @lru_cache(maxsize=1)
@@ -69,19 +95,29 @@ def _mount_of_name(path: str, table: bytes) -> Mount | None:
     return mount_of(parent(path), mounts_in(table))
 
 
-def _swapped(path: str) -> str:
-    directory, _, name = path.rpartition("/")
-    return f"{directory}/{name.swapcase()}"
+def _spellings(name: str) -> Iterator[str]:
+    """Return other names that a file system may take for a name."""
+    found = [name.swapcase()]
+    if not name.isascii():
+        # Most names are.
+        import unicodedata
+
+        found += [unicodedata.normalize(form, name) for form in ("NFC", "NFD")]
+    stem, _, kind = name.lstrip(".").rpartition(".")
+    stem, kind = (stem, f".{kind[:3]}") if stem else (kind, "")
+    letters = stem.replace(".", "").replace(" ", "")[:_SHORT_NAME_LETTERS]
+    if letters:
+        found += [f"{letters}~{number}{kind}".upper() for number in range(1, _SHORT_NAMES + 1)]
+    return (each for each in dict.fromkeys(found) if each != name)
 
 
-def _are_listed(path: str, other: str) -> bool:
-    """Return whether both names are in their directory, so that they are of two files."""
+def _names_in(directory: str) -> frozenset[str]:
+    """Return the names in a directory; none if it can't be listed."""
     try:
-        names = set(os.listdir(parent(path)))
+        return frozenset(os.listdir(directory))
     except OSError as error:
         raise_if_short(error)
-        return False
-    return {os.path.basename(path), os.path.basename(other)} <= names
+        return frozenset()
 
 
 def _are_one_name(path: str, other: str) -> bool:

@@ -45,7 +45,7 @@ async def read_filter_for(connection: ClientConnection, sandbox: SandboxContext 
     wanted = _confinement(connection, sandbox)
     if wanted is None:
         return None
-    return (await connection.services.enclosures.sandboxes.snapshot(wanted)).read_filter()
+    return await connection.services.enclosures.sandboxes.read_filter(wanted)
 
 
 async def real_path_for(

@@ -49,7 +49,7 @@ def test_two_files_with_names_in_different_case_are_two_files(tmp_path: Path) ->
         ("cl\u00e9.pem", "cle\u0301.pem"),
         ("cle\u0301.pem", "cl\u00e9.pem"),
         (".git", "GIT~1"),
-        ("settings.local.json", "SETTIN~2.JSO"),
+        ("id_token.local.json", "ID_TOK~2.JSO"),
     ],
 )
 def test_name_under_which_the_file_is_there_but_not_listed_is_another_spelling(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
+
+import pytest
 
 from paddock.transport.limits import TransportLimits
-from tests.wire import attach, served, shell
+from tests.wire import WireError, attach, encode, served, shell
 
 SEND_BUFFER = 64 * 1024
 LIMITS = TransportLimits(write_high_water_bytes=SEND_BUFFER)
@@ -69,6 +72,88 @@ async def test_a_client_that_does_not_read_its_answers_is_not_read_either() -> N
         client.link.resume_reading()
         for index in range(count):
             assert (await client.next())["id"] == index + 1000
+
+
+async def test_no_request_that_waits_begins_while_its_client_does_not_read(tmp_path: Path) -> None:
+    for number in range(500):
+        (tmp_path / f"{number:0200}").touch()
+    async with served(send_buffer_bytes=SEND_BUFFER, concurrent_requests=2) as server:
+        client = attach(server, LIMITS)
+        await client.initialize()
+        client.link.pause_reading()
+        count = 40
+        for index in range(count):
+            client.send(
+                {"id": index + 1000, "method": "fs/readDirectory", "params": {"path": tmp_path.as_uri()}}
+            )
+        other = attach(server)
+        await other.initialize()
+        for _ in range(200):
+            await other.call("fs/readDirectory", {"path": tmp_path.as_uri()})
+        # Each answer has more than a send buffer: some that had begun are made, and no others.
+        assert client.server_link.buffered_bytes < 12 * SEND_BUFFER
+
+        client.link.resume_reading()
+        answered = [(await client.next())["id"] for _ in range(count)]
+        assert sorted(answered) == [index + 1000 for index in range(count)]
+
+
+async def test_input_that_the_processes_of_a_session_do_not_read_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paddock.server.handlers.process.SESSION_INPUT_BYTES", 4_000_000)
+    async with served() as server:
+        client = attach(server)
+        await client.initialize()
+        # A pipe takes the first part of it.
+        chunk = {"chunk": encode(bytes(3_000_000))}
+        for name in "abcd":
+            waiting = f"until [ -e {tmp_path}/{name} ]; do sleep 0.02; done; exec cat > /dev/null"
+            await client.start(name, *shell(waiting), pipeStdin=True)
+        accepted = client.request("process/write", {"processId": "a", **chunk})
+        with pytest.raises(WireError, match="does not read its stdin"):
+            await client.call("process/write", {"processId": "b", **chunk})
+        # A little for each is not counted, and another session has its own bound.
+        await client.call("process/write", {"processId": "c", "chunk": encode(b"x")})
+        other = attach(server)
+        await other.initialize()
+        await other.start("a", "/bin/cat", pipeStdin=True)
+        await other.call("process/write", {"processId": "a", **chunk})
+
+        (tmp_path / "a").touch()
+        await client.call("process/closeStdin", {"processId": "a"})
+        await client.answer(accepted)
+        await client.event("a", "process/closed")
+        (tmp_path / "b").touch()
+        await client.call("process/write", {"processId": "b", **chunk})
+
+
+async def test_large_answer_that_finds_no_room_is_refused_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paddock.server.connection.ANSWER_BYTES", 1_000_000)
+    monkeypatch.setattr("paddock.server.connection.LARGE_ANSWER_WAIT_S", 0.01)
+    monkeypatch.setattr("paddock.server.app.LARGE_ANSWERS_BYTES", 4_000_000)
+    large, small = tmp_path / "large", tmp_path / "small"
+    large.write_bytes(bytes(3_000_000))
+    small.write_bytes(bytes(200_000))
+    async with served(send_buffer_bytes=SEND_BUFFER) as server:
+        slow, other = attach(server, LIMITS), attach(server)
+        await slow.initialize()
+        await other.initialize()
+        slow.link.pause_reading()
+        slow.send({"id": 1, "method": "fs/readFile", "params": {"path": large.as_uri()}})
+        async with asyncio.timeout(30):
+            while slow.server_link.buffered_bytes < SEND_BUFFER:
+                await other.call("environment/status")
+
+        with pytest.raises(WireError, match="no memory for an answer of 4000000 bytes"):
+            await other.call("fs/readFile", {"path": large.as_uri()})
+        await other.call("fs/readFile", {"path": small.as_uri()})
+
+        slow.link.resume_reading()
+        assert len((await slow.next())["result"]["dataBase64"]) == 4_000_000
+        await other.call("fs/readFile", {"path": large.as_uri()})
 
 
 async def test_a_client_that_does_not_read_its_refusals_is_not_read_either() -> None:

@@ -49,7 +49,8 @@ class InputStream:
         self._is_terminal = is_terminal
         self._loop = asyncio.get_running_loop()
         self._queue: deque[bytes | bytearray | memoryview] = deque()
-        self._queued_bytes = 0
+        self.queued_bytes = 0
+        """Input that the kernel has not accepted yet."""
         self._room = asyncio.Event()
         self._room.set()
         self.is_open = True
@@ -79,10 +80,10 @@ class InputStream:
             self._queue.append(data)
         else:
             self._join(data)
-        self._queued_bytes += len(data)
+        self.queued_bytes += len(data)
         if self._is_watching:
             self._note_room()
-        elif self._queued_bytes >= GATHERED_BYTES:
+        elif self.queued_bytes >= GATHERED_BYTES:
             self._flush()
         elif not self._is_flush_due:
             self._is_flush_due = True
@@ -134,7 +135,7 @@ class InputStream:
             self._terminal_end.close()
         self._watch(False)
         self._queue.clear()
-        self._queued_bytes = 0
+        self.queued_bytes = 0
         os.close(self._fd)
         self._note_room()
 
@@ -154,7 +155,7 @@ class InputStream:
                 # EPIPE or EIO: nobody will ever read this.
                 self.close()
                 return
-            self._queued_bytes -= written
+            self.queued_bytes -= written
             left_bytes -= written
             self._forget(written)
             if self._queue:
@@ -165,8 +166,8 @@ class InputStream:
             self._end_now()
 
     def _note_room(self) -> None:
-        self.has_room = self._queued_bytes <= QUEUE_LIMIT_BYTES
-        self.is_full = self._queued_bytes > QUEUE_HARD_LIMIT_BYTES
+        self.has_room = self.queued_bytes <= QUEUE_LIMIT_BYTES
+        self.is_full = self.queued_bytes > QUEUE_HARD_LIMIT_BYTES
         if self.has_room:
             self._room.set()
         else:

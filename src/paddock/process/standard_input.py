@@ -57,6 +57,13 @@ class StandardInput:
         """Return whether the process reads its input fast enough."""
         return self._stream is None or self._stream.has_room
 
+    @property
+    def waiting_bytes(self) -> int:
+        """Return how much input waits for the process to start, or to read it."""
+        if self._stream is None:
+            return sum(map(len, self._early or ()))
+        return self._stream.queued_bytes
+
     async def drain(self) -> None:
         """Wait until the process has read enough, or its input is closed."""
         if self._stream is not None:

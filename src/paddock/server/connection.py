@@ -52,6 +52,15 @@ larger, if there is room for it among those of all connections."""
 LARGE_ANSWERS_BYTES = 1024 * 1024 * 1024
 """Sum of all larger answers of a server; the largest, 512 MiB in base64, is two thirds of it."""
 
+LARGE_ANSWER_WAIT_S = 30.0
+"""How long a large answer waits for room. Clients that do not read, and hosts that do not go on sending, hold
+what they have for as long as they like; a file can be read in blocks meanwhile."""
+
+_NO_ROOM = (
+    "there is no memory for an answer of {size_bytes} bytes: the large answers of other clients take it; "
+    "read in blocks (fs/open, fs/readBlock; streamResponse), or try again"
+)
+
 LONG_MESSAGE_BYTES = 512
 """Shorter messages need no count: as many as one turn of the loop takes from a peer have 128 KiB."""
 
@@ -205,11 +214,21 @@ class ClientConnection:
     async def room_for(self, size_bytes: int) -> Grant:
         """Reserve memory for an answer once the client has taken earlier ones.
 
-        An `Encoded` must give it back.
+        An `Encoded` must give it back. Raises OperationFailed if the answers of others leave no room for a
+        large one for too long.
         """
+        own = await take_all(size_bytes, self._answers)
         if size_bytes <= ANSWER_BYTES:
-            return await take_all(size_bytes, self._answers)
-        return await take_all(size_bytes, self._answers, self.services.large_answers)
+            return own
+        try:
+            async with asyncio.timeout(LARGE_ANSWER_WAIT_S):
+                shared = await take_all(size_bytes, self.services.large_answers)
+        except BaseException as error:
+            own.release()
+            if isinstance(error, TimeoutError):
+                raise OperationFailed(_NO_ROOM.format(size_bytes=size_bytes)) from error
+            raise
+        return own.joined_by(shared)
 
     async def compute(self, work: Callable[[], T]) -> T:
         """Run a function that needs the processor for long, in a thread. One at a time for this connection:
@@ -340,6 +359,7 @@ class ClientConnection:
         self._is_congested = False
         self._record.output_stall.end()
         self._release_unsent()
+        self._dispatcher.release()
         if self._is_greeted:
             self.session.resume_output()
             self.session.questions.issue()
@@ -410,6 +430,7 @@ class ClientConnection:
         if then is not None:
             then()
         if self._is_congested:
+            self._hold_if_behind()
             self._read_if_there_is_room()
 
     def _answer_unusually(self, call: Call[Params], result: Then | Encoded) -> Callable[[], None] | None:
@@ -455,6 +476,10 @@ class ClientConnection:
         # This counts only while the link is congested: the end of the congestion starts the reading again.
         limit_bytes = UNREAD_ANSWERS_FACTOR * self.services.settings.send_buffer_bytes
         return self._is_congested and self._link.buffered_bytes >= limit_bytes
+
+    def _hold_if_behind(self) -> None:
+        if self._has_too_many_unread_answers():
+            self._dispatcher.hold()
 
     def _read_if_there_is_room(self) -> None:
         settings = self.services.settings

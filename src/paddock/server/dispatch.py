@@ -9,7 +9,8 @@ or not.
 
 A handler that finishes without waiting costs no task. A long request takes a while to check, so what follows
 it in its queue waits for a later turn of the loop. After a long answer everything waits for a later turn
-(`rest`). The connections of a server share the time of these turns.
+(`rest`), and while the client leaves too many answers unread, nothing begins (`hold`). The connections of a
+server share the time of these turns.
 """
 
 from __future__ import annotations
@@ -122,6 +123,7 @@ class Dispatcher:
         """The subjects of the ordinary calls among them."""
         self._opened: Counter[str | None] = Counter()
         """The same of calls that open their subject."""
+        self._is_held = False
         self._is_closed = False
 
     def submit(self, call: Call[Params]) -> bool:
@@ -131,7 +133,7 @@ class Dispatcher:
             self._ordinary.waiting and self._must_follow(call)
         )
         queue = self._control if is_control else self._ordinary
-        if queue.running < queue.limit and not queue.waiting and not queue.is_resting:
+        if queue.running < queue.limit and not (queue.waiting or queue.is_resting or self._is_held):
             self._begin(call, queue, 0.0)
             return True
         queue.waiting.append((call, perf_counter()))
@@ -146,6 +148,17 @@ class Dispatcher:
         """Begin nothing more in this turn of the loop."""
         self._rest(self._ordinary)
         self._rest(self._control)
+
+    def hold(self) -> None:
+        """Begin nothing more until `release`: answers would pile up."""
+        self._is_held = True
+
+    def release(self) -> None:
+        """Go on after `hold`."""
+        self._is_held = False
+        for queue in (self._control, self._ordinary):
+            # Announces nothing: the caller looks whether there is room.
+            self._advance(queue)
 
     def stop(self) -> None:
         """Begin no more calls."""
@@ -222,7 +235,7 @@ class Dispatcher:
             self._advanced()
 
     def _advance(self, queue: _Queue) -> None:
-        while queue.waiting and queue.running < queue.limit and not queue.is_resting and not self._is_closed:
+        while queue.waiting and queue.running < queue.limit and self._may_begin(queue):
             call, since_s = queue.waiting.popleft()
             if queue is self._ordinary:
                 self._count_subject(call, -1)
@@ -230,6 +243,9 @@ class Dispatcher:
             self.waiting_bytes -= call.size_bytes
             self.waiting_text_bytes -= call.text_bytes
             self._begin(call, queue, since_s)
+
+    def _may_begin(self, queue: _Queue) -> bool:
+        return not (queue.is_resting or self._is_held or self._is_closed)
 
     def _rest(self, queue: _Queue) -> None:
         if not queue.is_resting:

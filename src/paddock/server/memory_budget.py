@@ -19,6 +19,10 @@ class Grant:
         self._size_bytes = size_bytes
         self._budgets = budgets
 
+    def joined_by(self, other: Grant) -> Grant:
+        """Return a grant of both, of the same size, which replaces them."""
+        return Grant(self._size_bytes, (*self._budgets, *other._budgets))
+
     def release(self) -> None:
         """Give them back; idempotent."""
         budgets, self._budgets = self._budgets, ()
@@ -27,9 +31,11 @@ class Grant:
 
 
 class MemoryBudget:
-    """A fixed number of bytes, granted in the order of the requests.
+    """A fixed number of bytes, granted in the order of the requests, except that what fits need not wait for
+    what does not.
 
-    A request for more than the total is granted once everything else has been given back.
+    A request for more than the total is granted once everything else has been given back. Whoever can't wait
+    for long bounds the wait: others may hold what they have for as long as they like.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -39,7 +45,7 @@ class MemoryBudget:
 
     async def take(self, size_bytes: int) -> None:
         """Wait until there is enough, and take it. `give_back` must follow."""
-        if not self._waiting and self._fits(size_bytes):
+        if self._fits(size_bytes):
             self._used_bytes += size_bytes
             return
         turn = asyncio.get_running_loop().create_future()
@@ -55,16 +61,15 @@ class MemoryBudget:
     def give_back(self, size_bytes: int) -> None:
         """Take memory back and give it to those who wait."""
         self._used_bytes -= size_bytes
-        while self._waiting:
-            wanted_bytes, turn = self._waiting[0]
+        waiting, self._waiting = self._waiting, deque()
+        for wanted_bytes, turn in waiting:
             if turn.done():
-                self._waiting.popleft()
                 continue
-            if not self._fits(wanted_bytes):
-                return
-            self._waiting.popleft()
-            self._used_bytes += wanted_bytes
-            turn.set_result(None)
+            if self._fits(wanted_bytes):
+                self._used_bytes += wanted_bytes
+                turn.set_result(None)
+            else:
+                self._waiting.append((wanted_bytes, turn))
 
     def _fits(self, size_bytes: int) -> bool:
         return not self._used_bytes or self._used_bytes + size_bytes <= self._limit_bytes

@@ -237,6 +237,10 @@ class Session:
         self._live -= 1
         self._finish_if_idle()
 
+    def waiting_input_bytes(self) -> int:
+        """Return how much input waits for the processes of this session, in all."""
+        return sum(entry.managed.stdin.waiting_bytes for entry in self._processes.values())
+
     def find(self, process_id: str) -> SessionProcess | None:
         """Return the process of this id, or None."""
         return self._processes.get(process_id)

@@ -349,3 +349,19 @@ async def test_a_control_request_is_not_compared_with_all_that_wait() -> None:
     assert bench.begun == [0, 1, -1]
     assert Watched.looks == 0
     await dispatcher.aclose()
+
+
+async def test_nothing_begins_while_answers_pile_up() -> None:
+    bench = Bench(2)
+    for number in (1, 2, 3):
+        bench.submit(number)
+    await asyncio.sleep(0)
+    bench.dispatcher.hold()
+    bench.submit(-4, is_control=True)
+    await bench.open(1)
+    assert (bench.begun, bench.dispatcher.waiting) == ([1, 2], 2)
+
+    bench.dispatcher.release()
+
+    assert (bench.begun, bench.dispatcher.waiting) == ([1, 2, -4, 3], 0)
+    await bench.dispatcher.aclose()

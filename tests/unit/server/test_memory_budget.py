@@ -31,16 +31,30 @@ async def test_what_fits_is_granted_at_once_and_the_rest_in_order() -> None:
     budget = MemoryBudget(10)
     first = await take_all(6, budget)
     second = asyncio.create_task(take_all(6, budget))
-    third = asyncio.create_task(take_all(1, budget))
+    third = asyncio.create_task(take_all(5, budget))
     assert await waiting(second)
-    # It would fit, and does not overtake.
-    assert not third.done()
+    assert await waiting(third)
 
     first.release()
     await second
-    await third
+    assert await waiting(third)
 
-    assert await free_bytes(budget) == 3
+    (await second).release()
+    await third
+    assert await free_bytes(budget) == 5
+
+
+async def test_what_fits_does_not_wait_for_what_does_not() -> None:
+    budget = MemoryBudget(10)
+    held = await take_all(6, budget)
+    large = asyncio.create_task(take_all(6, budget))
+    assert await waiting(large)
+    small = await take_all(4, budget)
+    assert not large.done()
+    held.release()
+    await large
+    small.release()
+    assert await free_bytes(budget) == 4
 
 
 async def test_more_than_there_is_is_granted_alone() -> None:
@@ -85,12 +99,13 @@ async def test_who_gives_up_waiting_takes_nothing(is_granted_first: bool) -> Non
 
 async def test_who_gives_up_waiting_holds_up_nobody() -> None:
     budget = MemoryBudget(10)
-    await take_all(6, budget)
+    first = await take_all(6, budget)
     giving_up = asyncio.create_task(take_all(6, budget))
-    small = asyncio.create_task(take_all(1, budget))
+    second = asyncio.create_task(take_all(5, budget))
     assert await waiting(giving_up)
-    assert not small.done()
+    assert await waiting(second)
 
     giving_up.cancel()
+    first.release()
 
-    assert not await waiting(small)
+    assert not await waiting(second)

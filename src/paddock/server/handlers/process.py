@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from msgspec import Struct, structs
 
-from paddock.errors import OperationFailed, StdinClosed, UnknownProcess
+from paddock.errors import OperationFailed, StdinClosed, StdinFull, UnknownProcess
 from paddock.model.signal_name import parse_signal
 from paddock.model.stream import Stream
 from paddock.model.terminal import TerminalSize
@@ -53,6 +53,12 @@ LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
 
 CLOCK_ERROR_S = 0.0005
 """How much too early a timer of uvloop may seem to end: it counts milliseconds."""
+
+SESSION_INPUT_BYTES = 512 * 1024 * 1024
+"""Input that the processes of a session have not read, in all: as much as eight have that read nothing."""
+
+UNCOUNTED_INPUT_BYTES = 64 * 1024
+"""Input of one process that is not counted. All that a session may have by default take 64 MiB."""
 
 E = TypeVar("E", ReadResult, WaitResult, SnapshotResult)
 
@@ -222,13 +228,15 @@ def write(
 ) -> WriteResult | Coroutine[Any, Any, WriteResult]:
     """Queue input at once, so that writes keep their order; answers late while the process does not read."""
     params = call.params
-    entry = connection.session_of(params.session_id).find(params.process_id)
+    session = connection.session_of(params.session_id)
+    entry = session.find(params.process_id)
     if entry is None:
         return _refuse_write(params, "unknownProcess")
     write_id = params.write_id
     if write_id is not None and write_id in entry.write_ids:
         has_room = entry.managed.stdin.has_room
     else:
+        _refuse_too_much(session, entry, params)
         try:
             has_room = entry.managed.stdin.write(params.chunk)
         except StdinClosed:
@@ -237,6 +245,20 @@ def write(
         if write_id is not None:
             entry.remember_write(write_id)
     return ACCEPTED if has_room and not entry.is_starting else _accept_later(entry, params)
+
+
+def _refuse_too_much(session: Session, entry: SessionProcess, params: WriteParams) -> None:
+    """Raise StdinFull if the processes of a session leave too much unread.
+
+    A client that waits for its answers seldom comes so far; one that connects again need not wait for those
+    of before.
+    """
+    # A little for each process is not worth counting.
+    size_bytes = len(params.chunk)
+    if size_bytes + entry.managed.stdin.waiting_bytes > UNCOUNTED_INPUT_BYTES:
+        waiting_bytes = session.waiting_input_bytes()
+        if waiting_bytes + size_bytes > SESSION_INPUT_BYTES:
+            raise StdinFull(params.process_id)
 
 
 async def _accept_later(entry: SessionProcess, params: WriteParams) -> WriteResult:

@@ -83,10 +83,9 @@ def search_with(program: Program, operation: Search, root: bytes, collector: Mat
         return
     if process.returncode < 0:
         collector.truncate()
-    elif process.returncode == 2 and not (
-        complaints.lines and all(line.startswith("/") for line in complaints.lines)
-    ):
-        # The program reports each path that it can't read; this failure has another cause.
+    elif process.returncode == 2 and not (complaints.lines and complaints.lines[0].startswith("/")):
+        # The program reports each path that it can't read, and a name may go on in the next line. Before any
+        # search it reports what is wrong with its arguments; this failure has such a cause.
         raise OperationFailed(f"ripgrep failed: {' '.join(complaints.lines)}")
     for complaint in complaints.lines:
         collector.fail_text(complaint)
@@ -128,7 +127,7 @@ class _Complaints(threading.Thread):
         text = self._source.read(MAX_ERROR_BYTES)
         while self._source.read(MAX_ERROR_BYTES):
             pass
-        self.lines = [line.removeprefix("rg: ") for line in os.fsdecode(text).splitlines() if line]
+        self.lines = [line.removeprefix("rg: ") for line in os.fsdecode(text).split("\n") if line]
 
 
 def _arguments(operation: Search) -> list[bytes]:

@@ -55,11 +55,11 @@ def _configuration() -> bytes:
 
 def _ipv6() -> Iterator[Address]:
     # Without IPv6, or without /proc, there is no such file.
-    with suppress(OSError), open(_IPV6_TABLE, encoding="ascii") as table:
+    with suppress(OSError), open(_IPV6_TABLE, "rb") as table:
         for line in table:
             address, *_, name = line.split()
-            if not _is_loopback(name):
-                yield IPv6Address(bytes.fromhex(address))
+            if not _is_loopback(name.decode("utf-8", "replace")):
+                yield IPv6Address(bytes.fromhex(address.decode("ascii")))
 
 
 def _is_loopback(name: str) -> bool:

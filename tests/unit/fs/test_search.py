@@ -117,6 +117,19 @@ async def test_what_can_not_be_read_is_said(
     assert found.errors == [f"{open_place}/secret: Permission denied (os error 13)"]
 
 
+@pytest.mark.parametrize("blank", ["\n", "\r", "\u2028"])
+@pytest.mark.parametrize("use_ripgrep", ENGINES)
+async def test_name_that_can_not_be_read_ends_no_search(
+    ordinary_files: Operations, open_place: Path, use_ripgrep: bool, blank: str
+) -> None:
+    put(open_place / f"a{blank}b/secret", b"needle")
+    put(open_place / "open", b"needle")
+    (open_place / f"a{blank}b/secret").chmod(0)
+    found = await ordinary_files.perform(wanted(open_place, "needle", use_ripgrep=use_ripgrep))
+    assert [name for name, *_ in lines(found)] == ["open"]
+    assert "\n".join(sorted(found.errors)).endswith("b/secret: Permission denied (os error 13)")
+
+
 def test_a_root_that_is_no_directory_is_refused(tmp_path: Path) -> None:
     put(tmp_path / "file", b"")
     with pytest.raises(NotFound):

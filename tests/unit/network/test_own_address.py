@@ -6,7 +6,11 @@ import socket
 import subprocess
 import sys
 from ipaddress import ip_address
+from pathlib import Path
 
+import pytest
+
+from paddock.network import own_address
 from paddock.network.own_address import own_addresses
 
 
@@ -18,6 +22,18 @@ def test_they_are_this_hosts_and_none_is_of_the_loopback_interface() -> None:
             # Nobody else's can be bound.
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bound:
                 bound.bind((str(address), 0))
+
+
+def test_names_of_interfaces_may_have_any_bytes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    table = tmp_path / "if_inet6"
+    table.write_bytes(
+        b"00000000000000000000000000000001 01 80 10 80       lo\n"
+        b"fe800000000000000000000000000001 02 40 20 80 \xc3\xbc\xff\x1d0\n"
+    )
+    monkeypatch.setattr(own_address, "_IPV6_TABLE", str(table))
+    found = own_addresses()
+    assert ip_address("fe80::1") in found
+    assert ip_address("::1") not in found
 
 
 def test_the_way_out_of_this_host_begins_at_one_of_them() -> None:

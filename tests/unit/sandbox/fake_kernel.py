@@ -47,8 +47,9 @@ class FakeKernel(Kernel):
     def user(self) -> int:
         return self.uid
 
-    def text(self, path: str) -> str | None:
-        return self.files.get(path)
+    def content(self, path: str) -> bytes | None:
+        text = self.files.get(path)
+        return None if text is None else text.encode()
 
     def exists(self, path: str) -> bool:
         return path in self.files

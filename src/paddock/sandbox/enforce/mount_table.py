@@ -13,6 +13,9 @@ from __future__ import annotations
 import os
 import select
 
+from paddock.errors import ProfileRefused
+from paddock.sandbox.host.mount_line import mount_lines
+
 _PIECE_BYTES = 1 << 16
 
 
@@ -38,7 +41,7 @@ class MountTable:
     """The mounts of another process's namespace. `close` it in the end."""
 
     def __init__(self, pid: int) -> None:
-        """Remember the present mounts. Raises OSError when the process has ended."""
+        """Remember the present mounts. Raises OSError when the process has ended, or as `mount_lines`."""
         self._file, self._news = _watch(pid)
         self._is_whole = True
         try:
@@ -55,7 +58,7 @@ class MountTable:
         if self._is_whole and self._news.poll(0):
             try:
                 self._is_whole = self._mounts <= self._read()
-            except OSError:
+            except (OSError, ProfileRefused):
                 self._is_whole = False
         return not self._is_whole
 
@@ -68,8 +71,7 @@ class MountTable:
         text = b""
         while piece := os.pread(self._file, _PIECE_BYTES, len(text)):
             text += piece
-        fields = (line.split(b" ", 5) for line in text.splitlines())
-        return {(mount_id, mount_point) for mount_id, _, _, _, mount_point, *_ in fields}
+        return {(line.number, line.point) for line in mount_lines(text)}
 
 
 def _watch(pid: int | str) -> tuple[int, select.poll]:

@@ -13,9 +13,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from paddock.sandbox.host.kernel import Kernel
+from paddock.sandbox.host.mount_line import MountLine, mount_lines
+from paddock.sandbox.host.propagation import TABLE
 
 LEAF: Final = "paddock.launcher"
 """The child of a divided group in which we and everything without a limit live."""
+
+_OWN_GROUPS: Final = "/proc/self/cgroup"
 
 _DELEGATED: Final = ("user.delegate", "trusted.delegate")
 """How systemd marks a group that it leaves alone: for everybody since version 251, for root before."""
@@ -31,18 +35,18 @@ def directory(kernel: Kernel, controller: str) -> str | None:
 
 def _hierarchies(kernel: Kernel, controller: str) -> Iterator[str]:
     """Yield the group in each hierarchy whose children can have the controller."""
-    own: dict[str, str] = {}
-    for line in (kernel.text("/proc/self/cgroup") or "").splitlines():
-        _, controllers, path = line.split(":", 2)
-        own |= dict.fromkeys(controllers.split(","), path)
-    for line in (kernel.text("/proc/self/mountinfo") or "").splitlines():
-        mounted, _, kind = line.partition(" - ")
-        root, mount_point = mounted.split()[3:5]
-        match kind.split():
-            case ["cgroup", _, options] if controller in options.split(",") and controller in own:
-                yield _below(mount_point, root, own[controller])
-            case ["cgroup2", _, _] if "" in own:
-                yield from _divisible(kernel, _below(mount_point, root, own[""]), controller)
+    named = controller.encode()
+    own: dict[bytes, bytes] = {}
+    # The name of a group has no newline, but may have any other character.
+    for line in (kernel.content(_OWN_GROUPS) or b"").split(b"\n"):
+        if line:
+            _, controllers, path = line.split(b":", 2)
+            own |= dict.fromkeys(controllers.split(b","), path)
+    for mount in mount_lines(kernel.content(TABLE) or b""):
+        if mount.kind == b"cgroup" and named in mount.options.split(b",") and named in own:
+            yield _below(mount, own[named])
+        elif mount.kind == b"cgroup2" and b"" in own:
+            yield from _divisible(kernel, _below(mount, own[b""]), controller)
 
 
 def _divisible(kernel: Kernel, group: str, controller: str) -> Iterator[str]:
@@ -91,6 +95,6 @@ def _lists(kernel: Kernel, path: str, controller: str) -> bool:
     return controller in (kernel.text(path) or "").split()
 
 
-def _below(mount_point: str, root: str, path: str) -> str:
-    """Return the directory of a group, in a hierarchy of which the part below `root` is mounted."""
-    return os.path.normpath(mount_point + "/" + path.removeprefix(root.rstrip("/")))
+def _below(mount: MountLine, path: bytes) -> str:
+    """Return the directory of a group, in a hierarchy of which a part is mounted."""
+    return os.fsdecode(os.path.normpath(mount.point + b"/" + path.removeprefix(mount.root.rstrip(b"/"))))

@@ -54,13 +54,18 @@ class Kernel:
         """Return the user whose rights count."""
         return os.geteuid()
 
-    def text(self, path: str) -> str | None:
-        """Return the text of a small file, such as a setting in /proc/sys; None if it can't be read."""
+    def content(self, path: str) -> bytes | None:
+        """Return the content of a small file, such as one with names in /proc; None if it can't be read."""
         try:
-            with open(path, encoding="utf-8", errors="replace") as file:
-                return file.read().strip()
+            with open(path, "rb") as file:
+                return file.read()
         except OSError:
             return None
+
+    def text(self, path: str) -> str | None:
+        """Return the text of a small file, such as a setting in /proc/sys; None if it can't be read."""
+        content = self.content(path)
+        return None if content is None else content.decode("utf-8", "replace").strip()
 
     def exists(self, path: str) -> bool:
         """Return whether a path exists."""

@@ -14,6 +14,7 @@ import time
 from _thread import allocate_lock
 
 from paddock.sandbox.host.absence import ABSENT, refuse_unless
+from paddock.sandbox.host.mount_line import mount_lines
 from paddock.sandbox.profile.path import KERNEL_OBJECTS, PROC
 
 TYPE_CHECKING = False
@@ -146,15 +147,12 @@ class _Mounts:
 
 
 def _closed_mounts(mountinfo: bytes) -> set[str]:
-    found = set()
-    for line in mountinfo.splitlines():
-        before, _, after = line.partition(b" - ")
-        mount_point = before.split(b" ", 5)[4]
-        if (
-            mount_point.startswith(os.fsencode(f"{KERNEL_OBJECTS}/"))
-            and after.split(b" ", 1)[0] not in SHOWN_FILE_SYSTEMS
-        ):
-            found.add(os.fsdecode(mount_point))
+    top = os.fsencode(f"{KERNEL_OBJECTS}/")
+    found = {
+        os.fsdecode(line.point)
+        for line in mount_lines(mountinfo, b" " + top)
+        if line.point.startswith(top) and line.kind not in SHOWN_FILE_SYSTEMS
+    }
     # A closed mount hides what is mounted in it.
     return {path for path in found if not any(path.startswith(f"{other}/") for other in found)}
 

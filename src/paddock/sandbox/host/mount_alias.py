@@ -8,17 +8,15 @@ proc_pid_mountinfo(5).
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
 
+from paddock.sandbox.host.mount_line import mount_lines
 from paddock.sandbox.host.propagation import read_table
 from paddock.sandbox.profile.path import ROOT, is_within, parent
-
-_ESCAPE: Final = rb"\\([0-7]{3})"
 
 
 class Mount(Struct, frozen=True):
@@ -123,15 +121,7 @@ def _moved(path: str, from_: str, to: str) -> str:
 @lru_cache(maxsize=1)
 def mounts_in(table: bytes) -> tuple[Mount, ...]:
     """Return the lines of a table of `read_table`."""
-    mounts = []
-    for line in table.splitlines():
-        _, _, device, root, point, *_ = line.split(b" ", 5)
-        kind = line.partition(b" - ")[2].split(b" ", 1)[0]
-        mounts.append(Mount(device, _path(root), _path(point), kind))
-    return tuple(mounts)
-
-
-def _path(field: bytes) -> str:
-    if b"\\" in field:
-        field = re.sub(_ESCAPE, lambda match: bytes((int(match[1], 8),)), field)
-    return os.fsdecode(field)
+    return tuple(
+        Mount(line.device, os.fsdecode(line.root), os.fsdecode(line.point), line.kind)
+        for line in mount_lines(table)
+    )

@@ -41,6 +41,13 @@ def test_own_group_of_the_first_version_is_found(own: str, root: str, directory:
     assert cgroup_controller.directory(host(V1, own, directory, root=root), "pids") == directory
 
 
+@pytest.mark.parametrize("blank", ["\r", "\v", "\u2028"])
+def test_group_is_found_whatever_others_call_groups_and_mounts(blank: str) -> None:
+    directory = f"/sys/fs/cgroup/pids/a{blank}b"
+    found = host(f"33 24 0:9 / /s{blank}b rw - tmpfs tmpfs rw\n{V1}", f"8:pids:/a{blank}b\n0::/", directory)
+    assert cgroup_controller.directory(found, "pids") == directory
+
+
 def test_own_group_of_the_second_version_is_used_if_its_children_are_counted() -> None:
     directory = "/sys/fs/cgroup/app"
     counted = {f"{directory}/cgroup.subtree_control": "cpu pids"}

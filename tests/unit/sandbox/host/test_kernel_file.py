@@ -74,6 +74,11 @@ def test_only_the_file_systems_on_the_list_are_shown_in_sys() -> None:
     }
 
 
+def test_what_others_call_the_directories_above_mounts_does_not_matter() -> None:
+    other = "40 28 0:40 / /home/s\rb/\u2028/volume rw - tmpfs tmpfs rw\n".encode()
+    assert _closed_mounts(other + MOUNTS) == _closed_mounts(MOUNTS)
+
+
 def test_nothing_is_closed_that_may_be_seen() -> None:
     closed = {path for path, _ in closed_files()}
     assert not closed & {f"/proc/{name}" for name in VISIBLE}

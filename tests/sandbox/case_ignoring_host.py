@@ -2,7 +2,8 @@
 
     unshare --mount --propagation private python -m tests.sandbox.case_ignoring_host HOW USER DIRECTORY
 
-In the directory, `shared` is a file system of FUSE, in a namespace of mounts. A command of the user's is
+In the directory, `shared` is a file system of FUSE, in a namespace of mounts. It covers an older mount of a
+file system where case matters, at the very place of one of the projects. A command of the user's is
 `confined` or `plain`, and tries each thing in three projects. The output is JSON: what the command in each
 could do, or why it did not run. It takes root.
 
@@ -59,6 +60,8 @@ def main(how: str, user: int, directory: Path) -> None:
     for path in (shared, home, directory / "content"):
         path.mkdir()
     home.chmod(0o1777)
+    (shared / "secretive").mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(shared / "secretive")], check=True)
     server = serve(directory / "content", shared)
     exact = exact_switch(directory / "content")
     try:

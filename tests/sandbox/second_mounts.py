@@ -4,7 +4,8 @@
 
 In the directory, `project/chroot` has a /proc, a /sys and a /dev mounted in it, and `project/alias` shows the
 user's home, where Paddock keeps its state and looks for rules. A command of the user's is `confined` or
-`plain`, and tries each thing. The output is JSON: what it could do. It takes root.
+`plain`, and tries each thing. Where it is `covered`, it is confined, and the home covers older mounts of
+other file systems at these very places. The output is JSON: what it could do. It takes root.
 """
 
 from __future__ import annotations
@@ -56,6 +57,11 @@ def main(how: str, user: int, directory: Path) -> None:
         _mount("-t", kind, kind, str(place))
     # The sticky bit, so that a runtime directory of root's or the user's in it can be trusted.
     home.mkdir()
+    if how == "covered":
+        for place in (home / f"runtime-{user}", home / ".config" / "paddock" / "rules"):
+            place.mkdir(parents=True)
+            _mount("-t", "tmpfs", "tmpfs", str(place))
+        _mount("-t", "tmpfs", "tmpfs", str(home))
     home.chmod(0o1777)
     (project / "alias").mkdir()
     _mount("--bind", str(home), str(project / "alias"))
@@ -63,7 +69,7 @@ def main(how: str, user: int, directory: Path) -> None:
         os.chown(path, user, user)
     words = [PYTHON, "-c", ATTEMPTS, str(user)]
     with Launcher(user, home) as launcher:
-        if how == "confined":
+        if how != "plain":
             outcome = launcher.run(["sandbox", "--", *words], cwd=project)
             tried: Any = json.loads(outcome.stdout) if outcome.stdout else outcome.stderr
         else:

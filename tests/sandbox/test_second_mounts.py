@@ -22,6 +22,18 @@ def test_kernel_and_state_of_paddock_are_out_of_reach_through_other_mounts(
     assert told_by("second_mounts", "confined", user, new_directory)["tried"] == ["write a file"]
 
 
+def test_mounts_that_others_cover_hide_no_second_mount(user: int, new_directory: Path) -> None:
+    assert told_by("second_mounts", "covered", user, new_directory)["tried"] == ["write a file"]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_kernel_agrees_about_the_mount_of_each_path(user: int, new_directory: Path, seed: int) -> None:
+    told = told_by("mount_trees", f"{user}.{seed}", user, new_directory)
+    assert told["differing"] == []
+    assert told["seen"] > 100
+    assert told["covered"] > 100
+
+
 def test_kernel_and_state_of_paddock_are_in_reach_outside(user: int, new_directory: Path) -> None:
     assert told_by("second_mounts", "plain", user, new_directory)["tried"] == [
         "list processes",

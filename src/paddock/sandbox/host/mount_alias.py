@@ -15,13 +15,16 @@ from typing import Final
 from msgspec import Struct
 
 from paddock.sandbox.host.mount_line import mount_lines
+from paddock.sandbox.host.mount_tree import MountTree
 from paddock.sandbox.host.propagation import read_table
 from paddock.sandbox.profile.path import ROOT, is_within, parent
 
 
 class Mount(Struct, frozen=True):
-    """One line of the table."""
+    """A mount that paths lead to."""
 
+    number: bytes
+    """The id of the mount, by which others name their parent."""
     device: bytes
     root: str
     """The part of its file system that it shows."""
@@ -108,9 +111,9 @@ def _aliases(path: str, mounts: tuple[Mount, ...]) -> Iterable[str]:
 
 
 def mount_of(path: str, mounts: tuple[Mount, ...]) -> Mount | None:
-    """Return the mount that a path is on: the innermost, and of several at one point the last."""
-    around = [mount for mount in mounts if is_within(path, mount.point)]
-    return max(reversed(around), key=lambda mount: len(mount.point)) if around else None
+    """Return the mount that a path is on, of those of `mounts_in`: the innermost."""
+    around = (mount for mount in mounts if is_within(path, mount.point))
+    return max(around, key=lambda mount: len(mount.point), default=None)
 
 
 def _moved(path: str, from_: str, to: str) -> str:
@@ -120,8 +123,11 @@ def _moved(path: str, from_: str, to: str) -> str:
 
 @lru_cache(maxsize=1)
 def mounts_in(table: bytes) -> tuple[Mount, ...]:
-    """Return the lines of a table of `read_table`."""
+    """Return the mounts to which paths lead, by a table of `read_table`: not those that others cover."""
+    lines = tuple(mount_lines(table))
+    tree = MountTree(lines)
     return tuple(
-        Mount(line.device, os.fsdecode(line.root), os.fsdecode(line.point), line.kind)
-        for line in mount_lines(table)
+        Mount(line.number, line.device, os.fsdecode(line.root), os.fsdecode(line.point), line.kind)
+        for line in lines
+        if tree.number_of(line.point) == line.number
     )

@@ -2,7 +2,7 @@
 
 The kernel escapes blanks, tabs, newlines and backslashes in names, and little else. So a newline ends a line
 and a blank ends a field, but nothing else that Python takes for one of them does: whoever may rename a
-directory above a mount chooses that. This knows the text alone, and imports next to nothing.
+directory above a mount chooses that. Pure, and imports next to nothing.
 """
 
 from __future__ import annotations

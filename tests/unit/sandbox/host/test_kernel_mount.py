@@ -37,7 +37,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | int]:
 def table(*lines: tuple[str, str, str]) -> bytes:
     """A table with these devices, mount points and types."""
     return "".join(
-        f"{number} 1 {device} / {point} rw shared:1 - {kind} none rw\n"
+        f"{number} {20 if number > 20 else 1} {device} / {point} rw shared:1 - {kind} none rw\n"
         for number, (device, point, kind) in enumerate(lines, start=20)
     ).encode()
 

@@ -9,6 +9,8 @@ import pytest
 
 from paddock.sandbox.host import mount_alias
 from paddock.sandbox.host.mount_alias import aliases_of, devices_below
+from paddock.sandbox.host.mount_line import mount_lines
+from paddock.sandbox.host.mount_tree import MountTree
 from paddock.sandbox.host.propagation import read_table
 
 
@@ -18,13 +20,14 @@ def everything_exists(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def mounted(monkeypatch: pytest.MonkeyPatch, *lines: tuple[str, str, str]) -> bytes:
-    """Let the table have these devices, roots and mount points, and return it."""
-    table = "".join(
-        f"{number} 1 {device} {root} {point} rw - ext4 /dev/x rw\n"
-        for number, (device, root, point) in enumerate(lines, start=20)
-    )
-    monkeypatch.setattr(mount_alias, "read_table", table.encode)
-    return table.encode()
+    """Let the table have these devices, roots and mount points, mounted in this order, and return it."""
+    table = b""
+    for number, (device, root, point) in enumerate(lines, start=20):
+        # The root's parent has number 1, which is not listed.
+        parent = int(MountTree(mount_lines(table)).number_of(point.encode()) or 1)
+        table += f"{number} {parent} {device} {root} {point} rw - ext4 /dev/x rw\n".encode()
+    monkeypatch.setattr(mount_alias, "read_table", lambda: table)
+    return table
 
 
 ROOT = ("8:1", "/", "/")
@@ -48,6 +51,10 @@ ROOT = ("8:1", "/", "/")
         ([ROOT, ("8:2", "/", "/opt/p/lib"), ("8:2", "/", "/work/sub")], "/opt/p", ("/work/sub",)),
         ([ROOT, ("8:2", "/", "/opt/p/lib"), ("8:2", "/x", "/work/sub")], "/opt/p", ("/work/sub",)),
         ([ROOT, ("8:1", r"/opt/p", r"/work/a\040b")], "/opt/p", ("/work/a b",)),
+        # An outer mount is newer than an inner one, which nobody sees any more.
+        ([ROOT, ("8:2", "/", "/opt/p"), ("8:3", "/", "/opt"), ("8:3", "/", "/mnt")], "/opt/p", ("/mnt/p",)),
+        ([ROOT, ("8:2", "/", "/opt/p"), ("8:2", "/", "/mnt"), ("8:3", "/", "/opt")], "/opt/p", ()),
+        ([ROOT, ("8:1", "/opt/p", "/mnt/p"), ("8:3", "/", "/mnt")], "/opt/p", ()),
     ],
 )
 def test_every_mount_that_shows_a_path_or_a_part_of_it_counts(

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
+from unittest.mock import Mock
 
 import pytest
 
@@ -380,6 +381,30 @@ def test_starts_in_many_directories_are_forgotten_again(
     assert again(launcher, project)[0] == REMEMBERED
     assert len(list(starts.iterdir())) == remembered.FILES_LIMIT
     assert not (starts / "0-0").exists()
+
+
+def test_killed_writer_keeps_no_later_one_from_remembering(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As in a container, where every start has the same one.
+    monkeypatch.setattr(os, "getpid", lambda: 7)
+    scene = remembered.Scene((), str(tmp_path), ())
+    kept = [(scene.facts, {"program": "bwrap"})]
+    with monkeypatch.context() as killed:
+        # What comes here ends the writer as a kill would: it tidies nothing.
+        killed.setattr(os, "rename", Mock(side_effect=SystemExit))
+        with pytest.raises(SystemExit):
+            scene.write(kept)
+    starts = tmp_path / remembered.DIRECTORY
+    (unfinished,) = starts.iterdir()
+    scene.write(kept)
+    assert scene.read() == kept
+    os.utime(unfinished, (0, 0))
+    for number in range(remembered.FILES_LIMIT):
+        (starts / f"0-{number:x}").touch()
+    scene.write(kept)
+    assert not unfinished.exists()
+    assert scene.read() == kept
 
 
 @pytest.mark.usefixtures("starts")

@@ -50,6 +50,10 @@ FILES_LIMIT: Final = 64
 ENTRIES_LIMIT: Final = 4
 """Profiles and environments in one working directory. The oldest goes first."""
 
+UNFINISHED_BYTES: Final = 8
+"""Random bytes in the name of a file that is not yet complete: no two alike in practice. One that a killed
+process left counts among the files, and goes when it is the oldest."""
+
 SIZE_LIMIT_BYTES: Final = 1 << 19
 """What takes longer to read than to plan is not kept. Most sandboxes take 25 KiB."""
 
@@ -142,7 +146,8 @@ class Scene:
         with contextlib.suppress(FileExistsError):
             os.mkdir(directory, 0o700)
         _forget_old_ones(directory)
-        unfinished = f"{self._file}.{os.getpid()}"
+        # Not the pid: where that is always the same, as in a container, one killed writer would end all others.
+        unfinished = f"{self._file}.{os.urandom(UNFINISHED_BYTES).hex()}"
         file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import shutil
 import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,8 +15,10 @@ import pytest
 import paddock
 from paddock.errors import InvalidRequest, NotFound, OperationFailed
 from paddock.model.change import ChangeKind
+from paddock.protocol.path import file_uri
 from paddock.sandbox.host import propagation
 from tests.interaction.cutting_proxy import CuttingProxy
+from tests.operators import PATIENCE_S
 from tests.serving import serving
 
 MIB = 1024 * 1024
@@ -230,6 +233,23 @@ async def test_changes_are_told_until_the_end_of_the_directory(box: paddock.Box,
                 place.rmdir()
     assert seen[0] == paddock.FileChange(str(place / "file"), ChangeKind.CREATED)
     assert seen[-1] == paddock.FileChange(str(place), ChangeKind.DELETED)
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    ["{}", "{}/", "{}//", "file://{}", "file://{}/", "file://{}/sub/..", "{}/sub/..", "/{}", "{}/."],
+)
+@pytest.mark.parametrize("name", ["watched", "a b%é"], ids=["plain", "quoted"])
+async def test_a_watch_ends_with_its_directory_however_the_path_is_written(
+    box: paddock.Box, tmp_path: Path, spelling: str, name: str
+) -> None:
+    place = tmp_path / name
+    (place / "sub").mkdir(parents=True)
+    written = file_uri(str(place)).removeprefix("file://") if "file:" in spelling else str(place)
+    async with asyncio.timeout(PATIENCE_S), box.fs.watch(spelling.format(written)) as changes:
+        shutil.rmtree(place)
+        kinds = {change.kind async for batch in changes for change in batch.changes}
+    assert kinds == {ChangeKind.DELETED}
 
 
 async def test_a_watch_outlives_a_lost_connection_and_says_what_it_may_have_missed(tmp_path: Path) -> None:

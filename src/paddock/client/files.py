@@ -17,7 +17,7 @@ from paddock.client.remote_file import RemoteReader, RemoteWriter
 from paddock.client.request import Answer
 from paddock.client.resume import Session
 from paddock.client.watch import Begun, Watch
-from paddock.client.wire_path import RemotePathLike, is_name, local_name, wire_path
+from paddock.client.wire_path import RemotePathLike, is_name, local_name, told_path, wire_path
 from paddock.errors import ConnectionLost, ProtocolViolation
 from paddock.protocol.fs import (
     CanonicalizeParams,
@@ -366,7 +366,8 @@ class Files:
         Use it with `async with`, and iterate over it. After a lost connection it reports an overflow.
         """
         self._require("fsWatch", "watch files")
-        params = WatchParams(path=self._wire(path), recursive=recursive)
+        target = self._wire(path)
+        params = WatchParams(path=target, recursive=recursive)
 
         async def begin() -> Begun:
             answer = self._submit("fs/watch", params, can_repeat=True)
@@ -381,7 +382,7 @@ class Files:
                 await self._connection.result(answer, Empty)
 
         connection = self._connection
-        return Watch(connection.watchers, fsdecode(path), begin, end, has_link=connection.has_link)
+        return Watch(connection.watchers, told_path(target), begin, end, has_link=connection.has_link)
 
     # --- to and from this host ----------------------------------------------
 

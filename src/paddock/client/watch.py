@@ -62,6 +62,7 @@ class Watch:
         *,
         has_link: Callable[[int], bool],
     ) -> None:
+        """`path` is the watched one in the form of the changes that it yields."""
         self._watchers = watchers
         self._path = path
         self._begin = begin

@@ -35,6 +35,12 @@ def _wire_path(environment: EnvironmentInfo, path: str) -> HostPath:
     return uri if is_same or not environment.capabilities.get("absolutePaths", False) else written
 
 
+def told_path(path: HostPath) -> str:
+    """Return how `local_name` reads a path where the server tells of changes to it: a URI as the path that it
+    means, and no slash at the end."""
+    return path.path.rstrip("/") or "/"
+
+
 def is_name(text: str) -> bool:
     """Return whether a text is a plain name in a directory that leads nowhere else."""
     return text not in ("", ".", "..") and "/" not in text and "\0" not in text

@@ -7,13 +7,13 @@ of SIGKILL.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from paddock.cli.descriptor import READ_BYTES, STDERR, STDIN, STDOUT
+from paddock.client.local_source import next_piece
 from paddock.model.terminal import DEFAULT_TERMINAL_SIZE, TerminalSize
 
 
@@ -57,24 +57,8 @@ def raw_terminal(fd: int, wanted: bool) -> Iterator[None]:
 
 async def read_input() -> bytes:
     """Read the next bytes of standard input, none at its end."""
-    loop = asyncio.get_running_loop()
     try:
-        if _is_null_device(STDIN):
-            return b""
-        if not _can_be_awaited(STDIN):
-            return await loop.run_in_executor(None, os.read, STDIN, READ_BYTES)
-        while True:
-            ready = loop.create_future()
-            loop.add_reader(STDIN, _resolve, ready)
-            try:
-                await ready
-            finally:
-                loop.remove_reader(STDIN)
-            try:
-                return os.read(STDIN, READ_BYTES)
-            except BlockingIOError:
-                # Another process that shares this input was faster.
-                continue
+        return b"" if _is_null_device(STDIN) else await next_piece(STDIN, READ_BYTES)
     except OSError:
         # Closed, or a terminal that has hung up: there is no more input.
         return b""
@@ -84,14 +68,3 @@ def _is_null_device(fd: int) -> bool:
     """Return whether the descriptor is what programs without a person have for input (null(4))."""
     status = os.fstat(fd)
     return stat.S_ISCHR(status.st_mode) and status.st_rdev == os.makedev(1, 3)
-
-
-def _can_be_awaited(fd: int) -> bool:
-    """Return whether epoll takes the descriptor; it refuses those that never block (epoll_ctl(2), EPERM)."""
-    mode = os.fstat(fd).st_mode
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd)
-
-
-def _resolve(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

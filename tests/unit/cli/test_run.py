@@ -47,6 +47,33 @@ def test_a_file_as_standard_input_is_passed_on_too(tmp_path: Path) -> None:
     assert done.stdout == file.read_bytes()
 
 
+def test_an_input_that_never_comes_is_not_waited_for_whatever_kind_it_is_of() -> None:
+    """Nobody could end a thread that reads it."""
+    silent = os.eventfd(0)
+    done = subprocess.run(
+        [*PADDOCK, "run", "--", "sh", "-c", "exit 3"],
+        stdin=silent,
+        capture_output=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    os.close(silent)
+    assert (done.returncode, done.stderr) == (3, b"")
+
+
+@pytest.mark.parametrize("name", ["/dev/urandom", "/dev/zero"])
+def test_a_device_is_read_whether_or_not_it_can_be_waited_for(name: str) -> None:
+    with open(name, "rb", buffering=0) as device:
+        done = subprocess.run(
+            [*PADDOCK, "run", "--", "sh", "-c", "head -c 10 | wc -c"],
+            stdin=device,
+            capture_output=True,
+            timeout=PATIENCE_S,
+            check=True,
+        )
+    assert done.stdout.strip() == b"10"
+
+
 def test_a_directory_that_is_gone_is_not_replaced_by_another(tmp_path: Path) -> None:
     place = tmp_path / "gone"
     place.mkdir()

@@ -184,6 +184,13 @@ def test_output_that_can_not_be_written_is_no_success(launcher: Launcher, worksp
     assert "can't write the command's output: No space left on device" in done.stderr
 
 
+def test_status_stays_the_commands_where_its_errors_can_not_be_written(
+    launcher: Launcher, workspace: Path
+) -> None:
+    script = "echo problem >&2; exit 42"
+    assert _shell(launcher, workspace, {2: ("/dev/full", WRITE)}, script).status == 42
+
+
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_closed_stream_gets_nothing_of_ours(launcher: Launcher, workspace: Path, number: int) -> None:
     done = _shell(

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 
-from paddock.cli.message import bracketed, error_text, failed
+from paddock.cli.message import bracketed, error_text, failed, os_error_text, show
 from paddock.cli.options import ID_HELP, Verbs, add_verb
 from paddock.cli.server_choice import add_operated_server_options, operated_server
 from paddock.errors import PaddockError
@@ -80,6 +79,11 @@ def run(arguments: argparse.Namespace) -> int:
         return asyncio.run(_attach(arguments))
     except PaddockError as error:
         return failed(error_text(error), VERB)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # Too few descriptors, for example.
+        return failed(os_error_text(error), VERB)
 
 
 async def _attach(arguments: argparse.Namespace) -> int:
@@ -96,7 +100,7 @@ async def _attach(arguments: argparse.Namespace) -> int:
         outcome = await attachment.run()
     if os.isatty(2) and (attachment.is_detached or outcome.problem is not None):
         # What the process wrote last, such as a prompt, need not have ended its line.
-        sys.stderr.write("\n")
+        show("\n")
     if attachment.is_detached and os.isatty(2):
-        print(bracketed(f"detached from {arguments.id}"), file=sys.stderr)
+        show(f"{bracketed(f'detached from {arguments.id}')}\n")
     return outcome.status if outcome.problem is None else failed(outcome.problem, VERB, outcome.status)

@@ -10,8 +10,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any, Final
 
 from paddock.cli import exit_status
@@ -19,6 +18,7 @@ from paddock.cli.descriptor import STDERR, STDIN, STDOUT, write_all
 from paddock.cli.detach_keys import KeyWatch
 from paddock.cli.input_queue import InputQueue
 from paddock.cli.message import bracketed, tell
+from paddock.cli.output_writer import OutputWriter
 from paddock.cli.relay import Outcome
 from paddock.cli.signal_set import LEAVING, not_ignored
 from paddock.cli.streams import has_piped_input, raw_terminal, read_input, window_size
@@ -64,8 +64,7 @@ class Attachment:
         self._modes = TerminalModes()
         self._input = InputQueue(PENDING_INPUT_BYTES)
         self._window_changed = asyncio.Event()
-        # Writing to a terminal or a pipe blocks for as long as its reader likes.
-        self._writer = ThreadPoolExecutor(1, "stdout")
+        self._writer = OutputWriter()
 
     @property
     def is_detached(self) -> bool:
@@ -74,7 +73,7 @@ class Attachment:
 
     async def run(self) -> Outcome:
         """Pass everything on until the process has closed or the user leaves."""
-        with self._writer, self._caught_signals(), raw_terminal(STDIN, self._is_interactive):
+        with closing(self._writer), self._caught_signals(), raw_terminal(STDIN, self._is_interactive):
             async with asyncio.TaskGroup() as tasks:
                 helpers = [tasks.create_task(work) for work in self._works()]
                 outcome = await self._ending
@@ -145,7 +144,7 @@ class Attachment:
 
     async def _write(self, fd: int, data: bytes) -> None:
         self._modes.feed(data)
-        await asyncio.get_running_loop().run_in_executor(self._writer, write_all, fd, data)
+        await self._writer.write(fd, data)
 
     def _outcome(self, page: ReadResult) -> Outcome:
         if page.exit_code is not None:
@@ -156,12 +155,16 @@ class Attachment:
 
     async def _take_input(self) -> None:
         """Read what is typed, always, so that the detach keys work while the process does not read."""
-        while data := await read_input():
-            if self._is_interactive:
-                if await self._typed(data):
-                    return
-            else:
-                await self._input.put(data)
+        try:
+            while data := await read_input():
+                if self._is_interactive:
+                    if await self._typed(data):
+                        return
+                else:
+                    await self._input.put(data)
+        except OSError as error:
+            self._finish(Outcome(exit_status.OWN_FAILURE, f"can't read the input: {error.strerror}"))
+            return
         if self._is_interactive:
             # The terminal has hung up.
             self._detach(exit_status.of_signal(signal.SIGHUP))

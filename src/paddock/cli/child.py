@@ -105,6 +105,14 @@ class Child:
         if not self._has_ended:
             os.kill(self.pid, number)
 
+    def kill(self) -> None:
+        """Kill it and its process group, unless it has ended.
+
+        A bubblewrap that is killed alone while it makes its sandbox leaves a child that waits for it.
+        """
+        if not self._has_ended:
+            os.killpg(self.pid, signal.SIGKILL)
+
 
 def _leave_to_child(files: Iterable[int]) -> None:
     """Let a child inherit these descriptors, and none that our caller left open besides."""

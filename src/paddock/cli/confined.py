@@ -72,7 +72,8 @@ def run_confined(
     that nothing confines replaces this process, unless this `must_return`.
 
     All its output is written by then, unless it was made to end by a signal or its limit and nobody reads.
-    Raises PaddockError if it can't have our standard streams.
+    Raises PaddockError if it can't have our standard streams, and OSError if there is no room for what serves
+    it; by then it is killed.
     """
     if not confined.is_confined and not must_return:
         return _become(confined)
@@ -116,13 +117,17 @@ def _run(confined: Confined, network: ConfinedNetwork | None, meanwhile: Callabl
             return child
         signals.child = child
         confined.started()
-        if network is not None:
-            network.start(confined)
-        streams.started()
-        _load_what_clears_up()
-        if meanwhile is not None:
-            meanwhile()
-        signals.begin()
+        try:
+            if network is not None:
+                network.start(confined)
+            streams.started()
+            _load_what_clears_up()
+            if meanwhile is not None:
+                meanwhile()
+            signals.begin()
+        except BaseException:
+            _give_up(child, confined, network)
+            raise
         with stopped_together(confined, streams.terminals, signals):
             status = child.wait()
     if signals.killed_for is not None:
@@ -160,6 +165,15 @@ def _started(confined: Confined, streams: ConfinedStreams) -> Child | Ended:
         confined.started()
         confined.ended(was_killed=False)
         return _not_started(error, error.filename)
+
+
+def _give_up(child: Child, confined: Confined, network: ConfinedNetwork | None) -> None:
+    """Kill a command that nobody would serve, and clear away what it has."""
+    child.kill()
+    child.wait()
+    if network is not None:
+        network.finish()
+    confined.ended(was_killed=True)
 
 
 def _not_started(error: OSError, program: str | None) -> Ended:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from paddock.network.wire_server import Serve, WireServer
+from paddock.shortage import start_thread
 
 if TYPE_CHECKING:
     from paddock.sandbox.enforce.confined import Confined
@@ -28,9 +29,10 @@ class ConfinedNetwork:
         return tuple(self._services)
 
     def start(self, confined: Confined) -> None:
-        """Serve, as soon as there are listeners."""
-        self._thread = threading.Thread(target=self._run, args=(confined,), name="paddock-proxy", daemon=True)
-        self._thread.start()
+        """Serve, as soon as there are listeners. Raises OSError."""
+        thread = threading.Thread(target=self._run, args=(confined,), name="paddock-proxy", daemon=True)
+        start_thread(thread)
+        self._thread = thread
 
     def finish(self) -> None:
         """End every connection. Call it before the sandbox is cleared away."""

@@ -39,7 +39,8 @@ class ConfinedStreams:
     """The standard streams of one command.
 
     Start it with `numbers`, then call `started`, and `finish` when nothing of it lives any more; if it
-    can't be started, neither. Raises PaddockError for a stream that no command may have.
+    can't be started, neither, and no `finish` after a `started` that failed. Raises PaddockError for a stream
+    that no command may have.
     """
 
     def __init__(self, confined: Confined) -> None:
@@ -54,10 +55,10 @@ class ConfinedStreams:
             self.numbers = [self._number(fd, confined) for fd in self.numbers]
 
     def started(self) -> None:
-        """Begin to copy."""
+        """Begin to copy. Raises OSError, and then no input has been taken."""
         if self._nothing is not None:
             os.close(self._nothing)
-        for copy in (self._input, *self._outputs.values()):
+        for copy in (*self._outputs.values(), self._input):
             if copy is not None:
                 copy.start()
 

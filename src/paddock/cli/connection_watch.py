@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from collections.abc import Callable
 from typing import Final
 
-from paddock.cli.message import line
+from paddock.cli.message import line, show
 from paddock.cli.signal_set import LEAVING
 
 GIVE_UP_KEYS: Final = (b"\x03", b"\x1c")
@@ -58,5 +57,4 @@ class ConnectionWatch:
 
     def _tell(self, text: str) -> None:
         start, end = ("\r\n", "\r\n") if self.is_raw else ("", "\n")
-        sys.stderr.write(f"{start}{line(text, self._verb).rstrip()}{end}")
-        sys.stderr.flush()
+        show(f"{start}{line(text, self._verb).rstrip()}{end}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 from paddock.cli import exit_status
 
@@ -34,9 +35,18 @@ def bracketed(text: str) -> str:
 
 
 def tell(text: str, verb: str | None = None) -> None:
-    """Write the line in one piece: what a command writes comes out before or after it."""
-    sys.stderr.write(line(text, verb))
-    sys.stderr.flush()
+    """Write the line in one piece: what a command writes comes out before or after it.
+
+    Never raises: where nobody can be told, the exit status still says how it went.
+    """
+    show(line(text, verb))
+
+
+def show(text: str) -> None:
+    """Write a text that is more or less than a line to stderr, as `tell` does."""
+    with suppress(OSError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 def failed(problem: str, verb: str, status: int = exit_status.OWN_FAILURE) -> int:

@@ -33,10 +33,9 @@ from paddock.errors import CapabilityMissing, PaddockError
 from paddock.model.stream import Stream
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
     from paddock.cli.connection_watch import ConnectionWatch
     from paddock.cli.exec_prompt import ExecPrompt
+    from paddock.cli.output_writer import OutputWriter
 
 INPUT_BYTES: Final = 64 * 1024
 """Input that waits for the process, and that is sent at once: one pipe's capacity (pipe(7))."""
@@ -69,7 +68,9 @@ class Relay:
         self._has_stdin = has_stdin
         self._signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
         self._input = InputQueue(INPUT_BYTES)
-        self._writer: ThreadPoolExecutor | None = None
+        self._writer: OutputWriter | None = None
+        self._ending: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        """Set where this ends before the output does."""
 
     async def run(self) -> Outcome:
         """Pass everything on until the end of the output; a second call makes no sense."""
@@ -90,14 +91,19 @@ class Relay:
         return outcome
 
     async def _until_end(self, output: asyncio.Task[Outcome]) -> Outcome:
-        """Wait for the end of the output, or for a user who gives up."""
-        if self._watch is None:
-            return await output
-        await asyncio.wait((output, self._watch.given_up), return_when=asyncio.FIRST_COMPLETED)
+        """Wait for the end of the output, for what ends this before, or for a user who gives up."""
+        ends = {output, self._ending} | (set() if self._watch is None else {self._watch.given_up})
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if output.done():
             return await output
+        if self._ending.done():
+            return await self._ending
         problem = "gave up; the command may run until its server ends the session"
         return Outcome(exit_status.INTERRUPTED, problem)
+
+    def _finish(self, outcome: Outcome) -> None:
+        if not self._ending.done():
+            self._ending.set_result(outcome)
 
     def _put_back_terminal(self) -> None:
         if self._is_terminal and (restoring := self._modes.restoring()):
@@ -107,14 +113,13 @@ class Relay:
     # --- output -------------------------------------------------------------
 
     async def _pass_output(self) -> Outcome:
-        loop = asyncio.get_running_loop()
         try:
             async for output in self._process:
                 fd = STDERR if output.stream is Stream.STDERR else STDOUT
                 # No output may surround or overwrite an open question.
                 self._modes.feed(output.data)
                 async with self._screen(fd):
-                    await loop.run_in_executor(self._started_writer(), write_all, fd, output.data)
+                    await self._started_writer().write(fd, output.data)
             return Outcome(exit_status.of_command(await self._process.wait()))
         except BrokenPipeError:
             # A program that ran here would be killed by SIGPIPE without a word.
@@ -126,12 +131,11 @@ class Relay:
             self._process.kill_now()
             return Outcome(exit_status.OWN_FAILURE, f"can't write the output: {error.strerror}")
 
-    def _started_writer(self) -> ThreadPoolExecutor:
-        """Return the thread for output: a pipe or a terminal blocks for as long as its reader likes."""
+    def _started_writer(self) -> OutputWriter:
         if self._writer is None:
-            from concurrent.futures import ThreadPoolExecutor
+            from paddock.cli.output_writer import OutputWriter
 
-            self._writer = ThreadPoolExecutor(1, "stdout")
+            self._writer = OutputWriter()
         return self._writer
 
     @contextmanager
@@ -140,7 +144,7 @@ class Relay:
             yield
         finally:
             if self._writer is not None:
-                self._writer.shutdown()
+                self._writer.close()
 
     def _screen(self, fd: int) -> AbstractAsyncContextManager[object]:
         return nullcontext() if self._prompt is None or not os.isatty(fd) else self._prompt.screen
@@ -149,14 +153,18 @@ class Relay:
 
     async def _take_input(self) -> None:
         """Read what is typed, always: an answer, or the wish to give up, must not wait for the process."""
-        while data := await read_input():
-            # What is typed while a question is open is the answer.
-            if self._prompt is not None and self._prompt.feed(data):
-                continue
-            if self._is_terminal and self._watch is not None and self._watch.typed(data):
-                continue
-            await self._input.put(data)
-        self._input.end()
+        try:
+            while data := await read_input():
+                # What is typed while a question is open is the answer.
+                if self._prompt is not None and self._prompt.feed(data):
+                    continue
+                if self._is_terminal and self._watch is not None and self._watch.typed(data):
+                    continue
+                await self._input.put(data)
+            self._input.end()
+        except OSError as error:
+            self._process.kill_now()
+            self._finish(Outcome(exit_status.OWN_FAILURE, f"can't read the input: {error.strerror}"))
 
     async def _send_input(self) -> None:
         try:

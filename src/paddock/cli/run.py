@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING
 
 from paddock.cli import exit_status
-from paddock.cli.message import error_text, failed, tell
+from paddock.cli.message import error_text, failed, os_error_text, tell
 from paddock.cli.network_choice import (
     add_network_options,
     add_secret_option,
@@ -201,6 +201,11 @@ def run(arguments: argparse.Namespace) -> int:
         return run_interruptible(_run(arguments, command, cwd))
     except PaddockError as error:
         return failed(error_text(error), VERB)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # Too few descriptors, for example.
+        return failed(os_error_text(error), VERB)
 
 
 def _sandbox(arguments: argparse.Namespace, box: Box, cwd: str | None) -> Sandbox | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 
 from paddock.cli import remembered_start
 from paddock.cli.message import failed, os_error_text, tell
@@ -262,6 +261,5 @@ def _tell_of_tmpdir(sandbox: Sandbox, profile: Profile, plan: Plan | None) -> bo
         sandbox.planner.tmpdir_problem(profile, plan) if plan is not None and is_enforced(profile) else None
     )
     if problem is not None:
-        with suppress(OSError):
-            tell(problem)
+        tell(problem)
     return problem is not None

@@ -24,6 +24,7 @@ from contextlib import suppress
 
 from paddock.cli.descriptor import READ_BYTES, write_all
 from paddock.cli.input_source import PAGE_BYTES, DeviceSource, Source
+from paddock.shortage import start_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ class _Copy(ABC):
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
-        """Begin; the command has its descriptor by now."""
-        self._thread.start()
+        """Begin; the command has its descriptor by now. Raises OSError."""
+        start_thread(self._thread)
 
     def command_ended(self) -> None:
         """Tell that nothing of the command lives any more."""
@@ -164,7 +165,7 @@ class OutputCopy(_Copy):
         self._write_count = 0
 
     def start(self) -> None:
-        """Begin, and leave the command's end to the command."""
+        """Begin, and leave the command's end to the command. Raises OSError."""
         os.close(self.stream)
         super().start()
 

@@ -56,9 +56,12 @@ def raw_terminal(fd: int, wanted: bool) -> Iterator[None]:
 
 
 async def read_input() -> bytes:
-    """Read the next bytes of standard input, none at its end."""
+    """Read the next bytes of standard input, none at its end. Raises OSError if no thread can read a file."""
     try:
         return b"" if _is_null_device(STDIN) else await next_piece(STDIN, READ_BYTES)
+    except BlockingIOError:
+        # There is no room for the thread (EAGAIN): nothing was read, and this is not the end.
+        raise
     except OSError:
         # Closed, or a terminal that has hung up: there is no more input.
         return b""

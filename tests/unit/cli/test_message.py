@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from paddock.cli.message import error_text, line
+import io
+import sys
+from io import FileIO
+
+import pytest
+
+from paddock.cli.message import error_text, failed, line, tell
 from paddock.errors import HandshakeRefused, InvalidParams, PaddockError
 
 
 def test_a_message_keeps_its_lines_and_nothing_else_that_a_terminal_obeys() -> None:
     told = line("a server says \x1b]52;c;eA==\x07\r\x9b2J\u202e\nand more", "cp")
     assert told == "paddock cp: a server says \\u001b]52;c;eA==\\u0007\\r\\u009b2J\\u202e\nand more\n"
+
+
+def test_a_message_that_can_not_be_written_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Unbuffered below, so that nothing is left to be written when it is closed.
+    with io.TextIOWrapper(FileIO("/dev/full", "w"), write_through=True) as full:  # type: ignore[arg-type]
+        monkeypatch.setattr(sys, "stderr", full)
+        tell("it failed", "run")
+        assert failed("it failed", "run", 42) == 42
 
 
 def test_the_parameter_of_a_request_is_not_named_to_somebody_who_wrote_an_option() -> None:

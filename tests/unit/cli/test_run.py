@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -218,6 +219,69 @@ def test_a_command_whose_reader_has_gone_is_ended_like_a_local_one() -> None:
         assert child.wait(PATIENCE_S) == 128 + signal.SIGPIPE
         assert child.stderr is not None
         assert child.stderr.read() == b""
+
+
+# --- shortage ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("descriptors", [7, 12, 18])
+def test_too_few_descriptors_are_a_failure_of_our_own(descriptors: int) -> None:
+    limited = f'ulimit -n {descriptors}; exec "$@"'
+    done = subprocess.run(
+        ["sh", "-c", limited, "sh", *PADDOCK, "run", "--", "true"],
+        capture_output=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 125
+    assert done.stderr.startswith(b"paddock run: ")
+    assert done.stderr.endswith(b"Too many open files\n")
+
+
+def test_a_failure_that_can_not_be_told_has_its_status() -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*PADDOCK, "run", "--", "sh", "-c", "echo problem >&2; exit 42"],
+            stderr=full,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    # What the command wrote is lost.
+    assert done.returncode == 125
+
+
+WITHOUT_THREADS = """
+import threading
+start = threading.Thread.start
+def refuse(thread):
+    if thread.name.startswith(("asyncio_", "stdout")):
+        raise RuntimeError("can't start new thread")
+    start(thread)
+threading.Thread.start = refuse
+from paddock.cli.main import run_and_end
+run_and_end()
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"), [("sleep 60", "can't read the input"), ("echo; sleep 60", "can't write the output")]
+)
+def test_streams_for_which_there_is_no_thread_are_a_failure_of_our_own(
+    tmp_path: Path, command: str, problem: str
+) -> None:
+    (tmp_path / "input").touch()
+    with (tmp_path / "input").open() as file:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", WITHOUT_THREADS, "run", "--", "sh", "-c", command],
+            stdin=file if "input" in problem else subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    assert done.returncode == 125
+    assert done.stderr.startswith(f"paddock run: {problem}: no thread can be started; raise the limit of")
+    assert done.stderr.count("\n") == 1
 
 
 # --- a terminal ----------------------------------------------------------

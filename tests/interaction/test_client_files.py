@@ -16,7 +16,7 @@ import paddock
 from paddock.errors import InvalidRequest, NotFound, OperationFailed
 from paddock.model.change import ChangeKind
 from paddock.protocol.path import file_uri
-from paddock.sandbox.host import propagation
+from paddock.sandbox.host import propagation, question
 from tests.interaction.cutting_proxy import CuttingProxy
 from tests.operators import PATIENCE_S
 from tests.serving import serving
@@ -61,6 +61,22 @@ async def test_way_has_the_other_paths_by_which_mounts_show_what_is_on_it(
     assert await box.fs.way(tmp_path / "link") == [str(work), str(tmp_path / "link"), str(shown)]
     with pytest.raises(InvalidRequest, match="leads through more than 40 others"):
         await box.fs.way("".join(f"{tmp_path}/{number}/.." for number in range(50)))
+
+
+async def test_path_may_lead_into_a_written_place_under_a_name_that_only_its_file_system_knows(
+    box: paddock.Box, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, tool = tmp_path / "work", tmp_path / "WORK" / "tool"
+    work.mkdir()
+    assert await box.fs.may_lead_into(work / "tool", [tmp_path / "other", work])
+    assert not await box.fs.may_lead_into(tool, [tmp_path / "other", work])
+    table = f"1 0 8:1 / / rw - ext4 d rw\n2 1 0:7 / {tmp_path} rw - fuse.sshfs d rw\n"
+    monkeypatch.setattr(propagation, "read_table", table.encode)
+    monkeypatch.setattr(question, "read_table", table.encode)
+    assert await box.fs.may_lead_into(tool, [work])
+    assert not await box.fs.may_lead_into("/usr/bin/env", [work])
+    # Under a profile the mounts of the host are nobody's business, and in doubt it does.
+    assert await box.fs.confined(paddock.Sandbox(":read-only")).may_lead_into("/usr/bin/env", [work])
 
 
 async def test_a_file_larger_than_a_message_goes_in_blocks(box: paddock.Box, tmp_path: Path) -> None:

@@ -85,6 +85,7 @@ class BoxFiles:
         self.canonicalize = files.canonicalize
         self.way = files.way
         self.has_other_names = files.has_other_names
+        self.may_lead_into = files.may_lead_into
         self.walk = files.walk
         self.search = files.search
         self.create_directory = files.create_directory

@@ -7,7 +7,7 @@ what it is given and confines it as requested, or refuses. It alone says whether
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Literal, Protocol
 
 from msgspec import Struct, field
@@ -116,6 +116,9 @@ class FileAccess(Protocol):
 
     async def has_other_names(self, path: str) -> bool:
         """Return whether a file is there that commands might change by another name (a hard link)."""
+
+    async def may_lead_into(self, path: str, written_places: Iterable[str]) -> bool:
+        """Return whether a path may lead through one of these places, or into one, under whatever name."""
 
     async def walk(self, path: str, *, max_depth: int = 0, max_entries: int = 0) -> Tree:
         """Return everything below a directory."""

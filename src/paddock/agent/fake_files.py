@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from difflib import unified_diff
 from typing import Literal
 
@@ -91,6 +91,11 @@ class FakeFiles:
     async def has_other_names(self, path: str) -> bool:
         """Return whether a file has hard links."""
         return self._way(path)[-1] in self._linked
+
+    async def may_lead_into(self, path: str, written_places: Iterable[str]) -> bool:
+        """Return whether a path leads into a place in another case."""
+        places = [f"{place}/".lower() for place in written_places]
+        return any(f"{passed}/".lower().startswith(place) for passed in self._way(path) for place in places)
 
     async def walk(self, path: str, *, max_depth: int = 0, max_entries: int = 0) -> Tree:
         """Return what is below a directory, as deep as that."""

@@ -130,6 +130,8 @@ class _Look:
                 return f"commands in the sandbox can write {passed}{through}"
             if f"{passed}/".startswith(f"{PROCESSES}/"):
                 return f"{path} leads through {passed}, which is another file for each process"
+        if await self._files.may_lead_into(path, self._writable):
+            return f"{path} may be a place that commands in the sandbox can write, under another name"
         return None
 
     async def _follow(self, script: str, interpreter: Interpreter, depth: int) -> _Finding:

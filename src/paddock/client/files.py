@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from os import PathLike, fsdecode
 from typing import Final, Literal, TypeVar
@@ -216,15 +216,27 @@ class Files:
         self._require("fsWay", "see whether a file has other names")
         return (await self._canonical(path, tells_way=True)).other_names is not False
 
+    async def may_lead_into(self, path: RemotePathLike, written_places: Iterable[RemotePathLike]) -> bool:
+        """Return whether an absolute path may lead through one of these places, or into one, under whatever
+        name: some file systems know a file by several. In doubt it does.
+        """
+        self._require("fsWay", "see what a path leads through")
+        places = [self._wire(place) for place in written_places]
+        return (await self._canonical(path, tells_way=True, written_places=places)).written is not False
+
     async def _canonical(
         self,
         path: RemotePathLike,
         *,
         tells_read_only: bool | None = None,
         tells_way: bool | None = None,
+        written_places: list[HostPath] | None = None,
     ) -> CanonicalizeResult:
         params = CanonicalizeParams(
-            path=self._wire(path), tells_read_only=tells_read_only, tells_way=tells_way
+            path=self._wire(path),
+            tells_read_only=tells_read_only,
+            tells_way=tells_way,
+            written_places=written_places,
         )
         return await self._ask("fs/canonicalize", params, CanonicalizeResult, can_repeat=True)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
+from paddock.protocol.bound import MAX_ENTRIES
 from paddock.protocol.late_base64 import LateBase64
 from paddock.protocol.path import HostPath
 from paddock.protocol.sandbox import SandboxContext
@@ -33,7 +34,7 @@ class ReadDirectoryParams(Params, frozen=True, kw_only=True):
 class CanonicalizeParams(Params, frozen=True, kw_only=True):
     """Find the path without links and dots."""
 
-    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"tells_read_only", "tells_way"})
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"tells_read_only", "tells_way", "written_places"})
 
     path: HostPath
     sandbox: SandboxContext | None = None
@@ -42,6 +43,9 @@ class CanonicalizeParams(Params, frozen=True, kw_only=True):
     tells_way: bool | None = None
     """Whether to list what the path leads through. Then nothing need exist there, and nothing is said of
     writing."""
+    written_places: Annotated[list[HostPath], Meta(max_length=MAX_ENTRIES)] | None = None
+    """Absolute paths that somebody may write. With the way, say whether it may lead through one of them,
+    under whatever name."""
 
 
 class MoveParams(Params, frozen=True, kw_only=True):
@@ -251,7 +255,7 @@ class ReadDirectoryResult(Result, frozen=True, kw_only=True):
 class CanonicalizeResult(Result, frozen=True, kw_only=True):
     """The path without links and dots."""
 
-    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"other_names", "read_only", "way"})
+    EXTENSIONS: ClassVar[frozenset[str]] = frozenset({"other_names", "read_only", "way", "written"})
 
     path: str
     read_only: bool | UnsetType = UNSET
@@ -264,6 +268,10 @@ class CanonicalizeResult(Result, frozen=True, kw_only=True):
     other_names: bool | UnsetType = UNSET
     """Whether a file is there with other names (hard links), by which the server's user may change it. Only
     with the way."""
+    written: bool | UnsetType = UNSET
+    """Whether something on the way, or a directory above it, is one of `writtenPlaces`, or may be: some file
+    systems know a file by several names, or show it in several mounts, and the kernel does not say so. Only
+    outside of a sandbox."""
 
 
 class WalkEntry(Result, frozen=True, kw_only=True):

@@ -200,6 +200,21 @@ async def test_every_link_on_the_way_counts(links: dict[str, str], questions: in
         assert len(await asked(executor, cmd)) == questions
 
 
+async def test_program_that_commands_may_write_under_another_name_is_asked_about() -> None:
+    """The fake ignores case."""
+    for cmd, path, questions in (
+        ("/WORK/git status", "/usr/bin", 1),
+        ("git status", "/WORK/bin:/usr/bin", 1),
+        ("/other/git status", "/usr/bin", 0),
+    ):
+        executor = host()
+        executor.install("/WORK/git", "/WORK/bin/git", "/other/git")
+        executor.path = path
+        reasons = await asked(executor, cmd)
+        assert len(reasons) == questions
+        assert all("commands in the sandbox can write, under another name" in reason for reason in reasons)
+
+
 async def test_program_with_hard_links_is_asked_about() -> None:
     for linked, questions in (("/usr/bin/perl", 0), ("/usr/bin/git", 1), ("/opt/git", 1)):
         executor = host()

@@ -15,10 +15,12 @@ from typing import Final, NamedTuple
 
 from paddock.errors import ProfileRefused
 from paddock.model.profile import Access
+from paddock.sandbox.host import question
 from paddock.sandbox.host.facts import FileFacts
 from paddock.sandbox.host.look import Kind
 from paddock.sandbox.host.mount_alias import aliases_in, devices_below, is_of_processes
-from paddock.sandbox.host.propagation import TABLE, read_table
+from paddock.sandbox.host.propagation import TABLE
+from paddock.sandbox.host.written_place import WrittenPlaces
 from paddock.sandbox.plan.plan import Plan
 from paddock.sandbox.profile.access import AccessTable
 from paddock.sandbox.profile.path import ancestors, clean
@@ -53,16 +55,17 @@ class WritablePaths:
         if known is not None and len(known[0].lookups) <= LOOKUPS_LIMIT and known[0].lookups.still_holds():
             return known[1]
         facts = FileFacts()
-        is_writable = cache(partial(self._is_writable, facts))
+        places = WrittenPlaces(self._granted, facts.lookups.ask)
+        is_writable = cache(partial(self._is_writable, facts, places))
         self._last.known = facts, is_writable
         return is_writable
 
-    def _is_writable(self, facts: FileFacts, path: str) -> bool:
+    def _is_writable(self, facts: FileFacts, places: WrittenPlaces, path: str) -> bool:
         try:
             fact = facts.at(path)
             paths = {path, fact.real, *(link.path for link in fact.links)}
             # Read once for all paths of a decision: with many mounts it takes longer than everything else.
-            table = facts.lookups.ask(_mount_table, TABLE)
+            table = facts.lookups.ask(question.mount_table, TABLE)
             if any(is_of_processes(each, table) for each in paths):
                 return True
             aliases = aliases_in(table, (fact.real,))
@@ -71,6 +74,8 @@ class WritablePaths:
                 return True
             # Whatever the plan says of a path in there: it did not confine those who may have written it.
             if any(not self._distrusted.isdisjoint((each, *ancestors(each))) for each in paths):
+                return True
+            if any(map(places.may_hold, paths)):
                 return True
             return fact.kind is Kind.FILE and self._has_other_name(facts, fact.real)
         except (OSError, ProfileRefused):
@@ -102,7 +107,3 @@ def _names(path: str) -> _Names | None:
         return None
     is_open = bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
     return _Names(status.st_dev, is_open or status.st_uid == os.geteuid())
-
-
-def _mount_table(_: str) -> bytes:
-    return read_table()

@@ -24,10 +24,14 @@ COMPARED_BY_KERNEL: Final = frozenset(
     (
         *(b"ext2", b"ext3", b"ext4", b"xfs", b"btrfs", b"bcachefs", b"f2fs", b"zfs", b"tmpfs"),
         *(b"vfat", b"msdos", b"exfat", b"ntfs3"),
+        *(b"jfs", b"reiserfs", b"nilfs2", b"ubifs", b"jffs2", b"ocfs2", b"gfs2"),
+        *(b"squashfs", b"erofs", b"iso9660", b"udf", b"ramfs", b"rootfs", b"autofs"),
     )
 )
-"""Types of file systems where the kernel knows which names are one, whether or not case matters. Masks in all
-others are examined, in an overlay too: it has the names of its layers, and these may be on a share."""
+"""Types of file systems where the kernel knows which names are one, whether or not case matters."""
+
+_LAYERED: Final = frozenset((b"overlay", b"fuse.fuse-overlayfs"))
+"""Types that have the names of other file systems, which may be on a share."""
 
 _SHORT_NAME_LETTERS: Final = 6
 _SHORT_NAMES: Final = 4
@@ -35,6 +39,12 @@ _SHORT_NAMES: Final = 4
 
 _UNKNOWN: Final = "and the kernel does not know"
 _REMEDY: Final = "work in a file system of Linux's own"
+
+
+def is_compared_elsewhere(mount: Mount) -> bool:
+    """Return whether only the file system behind a mount knows which of its names are one. Of an overlay, ask
+    about its layers."""
+    return not any(mount.kind in kinds for kinds in (COMPARED_BY_KERNEL, KERNEL_FILE_SYSTEMS, _LAYERED))
 
 
 def uncertain_paths(table: bytes, paths: Iterable[str]) -> tuple[str, ...]:
@@ -84,9 +94,7 @@ def other_spelling(path: str) -> str | None:
 @lru_cache(maxsize=1)
 def _uncertain_mounts(table: bytes) -> tuple[Mount, ...]:
     return tuple(
-        mount
-        for mount in mounts_in(table)
-        if mount.kind not in COMPARED_BY_KERNEL and mount.kind not in KERNEL_FILE_SYSTEMS
+        mount for mount in mounts_in(table) if mount.kind in _LAYERED or is_compared_elsewhere(mount)
     )
 
 

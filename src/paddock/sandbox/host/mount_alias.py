@@ -8,13 +8,14 @@ proc_pid_mountinfo(5).
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
 
-from paddock.sandbox.host.mount_line import mount_lines
+from paddock.sandbox.host.mount_line import MountLine, mount_lines, unescaped
 from paddock.sandbox.host.mount_tree import MountTree
 from paddock.sandbox.host.propagation import read_table
 from paddock.sandbox.profile.path import ROOT, is_within, parent
@@ -32,8 +33,16 @@ class Mount(Struct, frozen=True):
     """Where the alias is."""
     kind: bytes
     """The type of its file system."""
+    is_read_only: bool = False
+    """Whether nobody writes through it."""
+    layers: tuple[str, ...] = ()
+    """The directories that an overlay consists of, as whoever mounted it has named them. Only those with a
+    slash in front can be found from here."""
+    changed: str | None = None
+    """The one of them that takes what is written."""
 
 
+_OVERLAY: Final = b"overlay"
 _OF_PROCESSES: Final = b"proc"
 
 
@@ -126,8 +135,43 @@ def mounts_in(table: bytes) -> tuple[Mount, ...]:
     """Return the mounts to which paths lead, by a table of `read_table`: not those that others cover."""
     lines = tuple(mount_lines(table))
     tree = MountTree(lines)
-    return tuple(
-        Mount(line.number, line.device, os.fsdecode(line.root), os.fsdecode(line.point), line.kind)
-        for line in lines
-        if tree.number_of(line.point) == line.number
+    return tuple(_mount(line) for line in lines if tree.number_of(line.point) == line.number)
+
+
+def _mount(line: MountLine) -> Mount:
+    layers, changed = _layers(line.options) if line.kind == _OVERLAY else ((), None)
+    return Mount(
+        line.number,
+        line.device,
+        os.fsdecode(line.root),
+        os.fsdecode(line.point),
+        line.kind,
+        b"ro" in (*line.flags.split(b","), *line.options.split(b",")),
+        layers,
+        changed,
     )
+
+
+def _layers(options: bytes) -> tuple[tuple[str, ...], str | None]:
+    """Return the directories that the options of an overlay name, and the one that takes what is written."""
+    layers: list[str] = []
+    changed = None
+    for option in options.split(b","):
+        name, _, value = option.partition(b"=")
+        match name:
+            case b"lowerdir":
+                # A colon or comma in a name has a backslash in front. Empty ones stand for data only.
+                named = re.split(r"(?<!\\):+", _name(value))
+                layers += (re.sub(r"\\(.)", r"\1", each) for each in named if each)
+            case b"lowerdir+" | b"datadir+":
+                layers.append(_name(value))
+            case b"upperdir":
+                changed = _name(value)
+                layers.append(changed)
+            case _:
+                continue
+    return tuple(layers), changed
+
+
+def _name(field: bytes) -> str:
+    return os.fsdecode(unescaped(field))

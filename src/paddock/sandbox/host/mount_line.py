@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 class MountLine:
     """One line, in bytes. Names are as they are in the file system, without escapes."""
 
-    __slots__ = ("device", "kind", "number", "options", "parent", "point", "root")
+    __slots__ = ("device", "flags", "kind", "number", "options", "parent", "point", "root")
 
     def __init__(self, line: bytes) -> None:
         """Raises ValueError if this is no line of the table."""
         self.number, self.parent, self.device, root, point, rest = line.split(b" ", 5)
         # A file system may write its own options without escapes, as overlays do in Linux 6.5.
-        self.kind, _, self.options = rest.partition(b" - ")[2].split(b" ", 2)
+        of_mount, _, of_file_system = rest.partition(b" - ")
+        self.flags = of_mount.partition(b" ")[0]
+        self.kind, _, self.options = of_file_system.split(b" ", 2)
         self.root, self.point = unescaped(root), unescaped(point)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from paddock.errors import InvalidRequest, RequestError
 from paddock.fs import operation as engine
@@ -183,14 +183,19 @@ async def canonicalize(connection: ClientConnection, call: Call[CanonicalizePara
     operations = operations_for(connection, params.sandbox)
     found = await operations.perform(operation)
     way = found.way
+    is_written: bool | UnsetType = UNSET
     # Inside a sandbox the host's mounts would tell of what it hides.
     if way is not None and not isinstance(operations, ConfinedOperations):
         way = await asyncio.to_thread(_with_aliases, way)
+        if params.written_places is not None:
+            places = list(map(local_path, params.written_places))
+            is_written = await asyncio.to_thread(_may_be_written, way, places)
     return CanonicalizeResult(
         path=params.path.like(found.path),
         read_only=UNSET if found.is_read_only is None else found.is_read_only,
         way=UNSET if way is None else [params.path.like(path) for path in way],
         other_names=UNSET if found.has_other_names is None else found.has_other_names,
+        written=is_written,
     )
 
 
@@ -204,6 +209,14 @@ def _with_aliases(way: Sequence[bytes]) -> list[bytes]:
 
     aliases = aliases_of(read_table(), tuple(map(os.fsdecode, way)))
     return [*(alias for each in aliases if (alias := os.fsencode(each)) not in way), *way]
+
+
+def _may_be_written(way: Sequence[bytes], places: Sequence[bytes]) -> bool:
+    """Return whether a way with aliases leads through one of these places, or may."""
+    from paddock.sandbox.host.written_place import WrittenPlaces
+
+    written = WrittenPlaces(map(os.fsdecode, places))
+    return any(written.may_hold(os.fsdecode(path)) for path in way)
 
 
 async def read_directory(connection: ClientConnection, call: Call[ReadDirectoryParams]) -> Encoded:

@@ -473,11 +473,13 @@ async def test_question_names_where_a_link_leads(project: Path) -> None:
         edited = await tools.call(
             "apply_patch", {"input": "*** Begin Patch\n*** Add File: link/new\n+x\n*** End Patch"}
         )
-    [request] = approver.requests
-    assert request.changes[0] == f"It may write {outside}, which is where {inside / 'link'} leads."
-    assert refused.is_error
-    # The profile refuses what the path does not tell.
-    assert edited.is_error
+    command, patch = approver.requests
+    assert command.changes[0] == f"It may write {outside}, which is where {inside / 'link'} leads."
+    assert patch.changes[0].startswith(
+        f"It may write {outside / 'new'}, which is where {inside / 'link/new'} leads; the tool, "
+    )
+    assert patch.command == ("apply_patch", str(outside / "new"))
+    assert (refused.is_error, edited.is_error) == (True, True)
     assert os.listdir(outside) == []
 
 

@@ -68,6 +68,24 @@ async def test_mode_is_told_and_set(box: paddock.Box, tmp_path: Path) -> None:
     assert (await box.path(file).stat()).mode == 0o751
 
 
+async def test_change_that_was_told_to_follow_no_links_follows_none(box: paddock.Box, tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.mkdir()
+    (real / "file").write_text("old")
+    (real / "file").chmod(0o640)
+    link.symlink_to(real)
+    (real / "other").symlink_to("file")
+    for path in (link / "file", real / "other"):
+        with pytest.raises(paddock.RequestError):
+            await box.fs.chmod(path, 0o600, follow_symlinks=False)
+        with pytest.raises(paddock.RequestError):
+            await box.fs.edit(path, ("old", "new"), follow_symlinks=False)
+    assert ((real / "file").read_text(), mode_of(real / "file")) == ("old", 0o640)
+    await box.fs.edit(real / "file", ("old", "new"), follow_symlinks=False)
+    await box.fs.chmod(real / "file", 0o600, follow_symlinks=False)
+    assert ((real / "file").read_text(), mode_of(real / "file")) == ("new", 0o600)
+
+
 @pytest.mark.parametrize("mode", [0o4755, 0o2755, 0o10644])
 async def test_mode_that_gives_rights_of_others_is_refused(
     box: paddock.Box, tmp_path: Path, mode: int

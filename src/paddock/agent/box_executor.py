@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from difflib import unified_diff
 from typing import Final
 
 from msgspec.structs import replace
 
 from paddock.agent.executor import Command, Executor, FileAccess, PreparedExecSpec, RunningCommand
+from paddock.agent.linkless_files import LinklessFiles
 from paddock.agent.permission import confinement_of
+from paddock.agent.text_edit import edited
 from paddock.client.box import Box
 from paddock.client.capability import require
 from paddock.client.confinement import Sandbox
@@ -22,7 +23,7 @@ from paddock.client.files import Files
 from paddock.client.inbox import Output
 from paddock.client.process import Process
 from paddock.client.wire_path import local_name
-from paddock.errors import InvalidRequest, OperationFailed, PaddockError, RequestError, RunTimeout
+from paddock.errors import OperationFailed, PaddockError, RequestError, RunTimeout
 from paddock.protocol.question import EXEC_APPROVAL, ExecApprovalParams, ExecApprovalResult
 
 CLIENT_NAME: Final = "paddock-agent"
@@ -109,17 +110,9 @@ class BoxFiles:
         """Replace a text that occurs exactly so often; return the diff."""
         if self._files.has("fsEdit"):
             return await self._files.edit(path, (old, new, count))
-        before = (await self._files.read_file(path)).decode("utf-8", "surrogateescape")
-        if before.count(old) != count:
-            problem = (
-                f"the old text occurs {before.count(old)} times in {path}, not {count}; nothing was changed"
-            )
-            raise InvalidRequest(problem)
-        after = before.replace(old, new)
-        await self._files.write_file(path, after.encode("utf-8", "surrogateescape"))
-        return "".join(
-            unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True), path, path)
-        )
+        data, diff = edited(path, await self._files.read_file(path), old, new, count)
+        await self._files.write_file(path, data)
+        return diff
 
 
 class BoxExecutor:
@@ -226,9 +219,10 @@ class BoxExecutor:
             return self._questions.answered_by(process, programs.decide)
         return BoxCommand(process)
 
-    def files(self, sandbox: Sandbox | None) -> FileAccess:
+    def files(self, sandbox: Sandbox | None, *, without_links: bool = False) -> FileAccess:
         """Return the server's files."""
-        return BoxFiles(self._box.fs if sandbox is None else self._box.fs.confined(sandbox))
+        files = self._box.fs if sandbox is None else self._box.fs.confined(sandbox)
+        return LinklessFiles(files) if without_links else BoxFiles(files)
 
     async def aclose(self) -> None:
         """Close the box, if it was opened here."""

@@ -187,8 +187,11 @@ class Executor(Protocol):
         If the call is cancelled, the executor kills a command that did start.
         """
 
-    def files(self, sandbox: Sandbox | None) -> FileAccess:
-        """Return the files, confined by the sandbox; unconfined for None."""
+    def files(self, sandbox: Sandbox | None, *, without_links: bool = False) -> FileAccess:
+        """Return the files, confined by the sandbox; unconfined for None.
+
+        With `without_links` no part of a path may be a link, also if one is put there meanwhile.
+        """
 
     async def aclose(self) -> None:
         """Close everything that this executor has opened itself."""

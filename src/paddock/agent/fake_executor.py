@@ -145,10 +145,18 @@ class FakeExecutor:
             self.behave(fake)
         return fake
 
-    def files(self, sandbox: Sandbox | None) -> FileAccess:
+    def files(self, sandbox: Sandbox | None, *, without_links: bool = False) -> FileAccess:
         """Return the files, whatever the sandbox."""
         self.sandboxes.append(sandbox)
-        return FakeFiles(self.contents, self.refused, self.directories, self.modes, self.links, self.linked)
+        return FakeFiles(
+            self.contents,
+            self.refused,
+            self.directories,
+            self.modes,
+            self.links,
+            self.linked,
+            follows_links=not without_links,
+        )
 
     async def aclose(self) -> None:
         """Do nothing."""

@@ -18,7 +18,7 @@ class FakeFiles:
     """Files by path in `contents`; `directories` are those that are there without one.
 
     `refused` are paths that can't be written, and `links` lead from a path to another, for those who read.
-    Files in `linked` have hard links.
+    Files in `linked` have hard links. Unless `follows_links`, no path may lead through a link.
     """
 
     def __init__(
@@ -29,7 +29,10 @@ class FakeFiles:
         modes: dict[str, int] | None = None,
         links: dict[str, str] | None = None,
         linked: Container[str] = (),
+        *,
+        follows_links: bool = True,
     ) -> None:
+        self._follows_links = follows_links
         self._linked = linked
         self._links = {} if links is None else links
         self._modes = {} if modes is None else modes
@@ -39,6 +42,7 @@ class FakeFiles:
 
     async def read_file(self, path: str) -> bytes:
         """Return the content."""
+        self._refuse_link(path)
         return self._content(path)
 
     async def read_head(self, path: str, limit_bytes: int) -> bytes:
@@ -65,6 +69,7 @@ class FakeFiles:
 
     async def metadata(self, path: str) -> MetadataResult:
         """Return what a path leads to."""
+        self._refuse_link(path)
         is_link, path = path in self._links, self._way(path)[-1]
         is_file = path in self._contents
         if not is_file and not self._is_directory(path):
@@ -81,8 +86,10 @@ class FakeFiles:
 
     async def canonicalize(self, path: str) -> str:
         """Return the path without links and dots."""
-        await self.metadata(path)
-        return self._way(path)[-1]
+        end = self._way(path)[-1]
+        if end not in self._contents and not self._is_directory(end):
+            raise NotFound(f"{path} does not exist")
+        return end
 
     async def way(self, path: str) -> list[str]:
         """Return what a path leads through."""
@@ -181,6 +188,11 @@ class FakeFiles:
     def _is_directory(self, path: str) -> bool:
         return path == "/" or path in self._directories or bool(self._below(path))
 
+    def _refuse_link(self, path: str) -> None:
+        if not self._follows_links and len(self._way(path)) > 1:
+            raise InvalidRequest(f"path {path!r} contains a symbolic link, which must not be followed")
+
     def _check(self, path: str) -> None:
+        self._refuse_link(path)
         if path in self._refused:
             raise InvalidRequest(f"{path} can't be written")

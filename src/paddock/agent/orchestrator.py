@@ -30,12 +30,14 @@ from paddock.agent.approval_policy import (
 from paddock.agent.command_rules import CommandRules
 from paddock.agent.exec_arguments import SandboxPermissions
 from paddock.agent.exec_request import WITHOUT_FILES_ENVIRONMENT, unsandboxed_words
-from paddock.agent.executor import Command, Executor, FileAccess, PreparedExecSpec, ProgramRules
+from paddock.agent.executor import Command, Executor, PreparedExecSpec, ProgramRules
 from paddock.agent.permission import Confinement, Permissions, lack_of
+from paddock.agent.place import Places
 from paddock.agent.program_question import program_key, program_question
 from paddock.agent.program_trust import ProgramTrust
 from paddock.agent.proposal import Proposal
 from paddock.agent.real_path import real_path
+from paddock.agent.widening import Widener, Widening
 from paddock.agent.yield_clock import YieldClock
 from paddock.client.confinement import Sandbox
 from paddock.errors import ApprovalFailed, CallRejected, NotFound, RequestError, RunTimeout
@@ -43,12 +45,8 @@ from paddock.model.decision import Action, Decision
 from paddock.model.denial import Denial
 from paddock.model.verdict import Verdict
 from paddock.protocol.question import ExecApprovalParams, ExecApprovalResult
-from paddock.quotation import quoted
 
 T = TypeVar("T")
-
-ANCESTORS_LIMIT: Final = 64
-"""How many directories the agent looks for, one after the other, until one exists."""
 
 
 class Launch(Struct, frozen=True):
@@ -61,12 +59,17 @@ class Launch(Struct, frozen=True):
     """The changes that this makes, one sentence each."""
     env: Mapping[str, str]
     """Variables on top of what the executor gives every command."""
-    added: Permissions | None = None
-    """The permissions that the sandbox grants on top of the profile."""
+    widening: Widening | None = None
+    """What the sandbox grants on top of the profile."""
     prepared: PreparedExecSpec | None = None
     """The prepared start of an attempt without a sandbox, where the executor takes such starts."""
     cwd_without_links: bool = False
     """Whether `cwd` has been looked up, so that no link may lead elsewhere when the attempt is made."""
+
+    @property
+    def added(self) -> Permissions | None:
+        """Return the permissions that the sandbox grants on top of the profile."""
+        return None if self.widening is None else self.widening.added
 
 
 class Attempt(Struct, Generic[T], frozen=True):
@@ -109,6 +112,8 @@ class Orchestrator:
         self._trust = trust
         self._traces = traces
         self._intercepts = intercepts
+        self.places: Final = Places(executor, self.sandbox)
+        self._widener = Widener(confinement, self.places, self.sandbox)
 
     @property
     def sandbox(self) -> Sandbox | None:
@@ -151,6 +156,9 @@ class Orchestrator:
                 return Settled(first.value, (told, f"There was no retry: {error}"))
             if not decision.approval.is_yes:
                 return Settled(first.value, (told, f"A retry was {_refusal(decision)}."))
+        again = wider if wider.widening is None else await self._retry(proposal, first.denials)
+        if (obstacle := _obstacle(wider, again)) is not None:
+            return Settled(first.value, (told, f"There was no retry: {obstacle}."))
         self._note_granted(wider)
         second = await attempt(wider, 2)
         by = "A rule allows it" if is_allowed else "Approved"
@@ -211,6 +219,10 @@ class Orchestrator:
         )
         if not decision.approval.is_yes:
             raise CallRejected(f"it was {_refusal(decision)}")
+        # A confined command may exchange directories for links while somebody is asked.
+        again = launch if launch.widening is None else await self._wanted(proposal)
+        if (obstacle := _obstacle(launch, again)) is not None:
+            raise CallRejected(obstacle)
         return launch
 
     async def _wanted(self, proposal: Proposal) -> Launch:
@@ -229,9 +241,7 @@ class Orchestrator:
                     raise CallRejected(_HIDING)
                 return await self._unsandboxed(proposal)
             case SandboxPermissions.WITH_ADDITIONAL_PERMISSIONS:
-                wider = await self._widened(
-                    proposal, proposal.permissions, is_replacing=proposal.is_replacing
-                )
+                wider = await self._widened(proposal, proposal.permissions, for_files=proposal.is_about_files)
                 if wider is None:
                     raise CallRejected("this profile can't be given more permissions")
                 return wider
@@ -322,31 +332,13 @@ class Orchestrator:
         return await self._unsandboxed(proposal)
 
     async def _widened(
-        self, proposal: Proposal, permissions: Permissions, *, is_replacing: bool = False
+        self, proposal: Proposal, permissions: Permissions, *, for_files: bool = False
     ) -> Launch | None:
         """Return an attempt in the sandbox with more permissions; None where that can't be had."""
-        if (permissions.read or permissions.write) and self._confinement.has_denied_paths:
-            # An entry about a longer path wins: below what the profile denies, it would open that.
-            return None
-        files = self._executor.files(self.sandbox)
-        grants = [await _write_grant(files, path, is_replacing=is_replacing) for path in permissions.write]
-        added = Permissions(
-            permissions.read,
-            tuple(dict.fromkeys(granted for granted, _ in grants)),
-            permissions.has_network,
-            permissions.hosts,
-        )
-        wider = self._confinement.widened(added)
+        wider = await self._widener.widened(permissions, for_files=for_files)
         if wider is None:
             return None
-        changes = [change for _, change in grants]
-        changes += [f"It may read {quoted(path)}." for path in permissions.read]
-        if permissions.has_network:
-            changes.append("It may use the network of the host.")
-        elif permissions.hosts:
-            changes += [f"It may reach {host}." for host in permissions.hosts]
-        changes.append("Everything else stays as the profile says.")
-        return _launch(proposal, Sandbox(wider, self._roots, trace=self._traces), tuple(changes), added=added)
+        return _launch(proposal, wider.sandbox, wider.changes, widening=wider)
 
     # --- questions ----------------------------------------------------------
 
@@ -418,9 +410,21 @@ def _called(proposal: Proposal, launch: Launch) -> str | None:
 
 
 def _launch(
-    proposal: Proposal, sandbox: Sandbox, changes: tuple[str, ...], added: Permissions | None = None
+    proposal: Proposal, sandbox: Sandbox, changes: tuple[str, ...], widening: Widening | None = None
 ) -> Launch:
-    return Launch(proposal.command, proposal.cwd, sandbox, changes, proposal.env, added)
+    return Launch(proposal.command, proposal.cwd, sandbox, changes, proposal.env, widening)
+
+
+def _obstacle(launch: Launch, again: Launch | str) -> str | None:
+    """Return why an attempt can't be made that somebody may have approved; None if it can.
+
+    `again` is the same attempt, looked up again after the approval.
+    """
+    if launch.widening is None or launch == again:
+        return None
+    now = () if isinstance(again, str) else again.changes
+    gone = " ".join(change for change in launch.changes if change not in now)
+    return f"its paths lead elsewhere than when somebody was asked ({gone}), so it was not done; call again"
 
 
 _UNINTERCEPTED: Final = "No rule is checked against the programs that it executes."
@@ -473,30 +477,3 @@ def _together(one: Permissions, other: Permissions) -> Permissions:
         one.has_network or other.has_network,
         tuple(dict.fromkeys((*one.hosts, *other.hosts))),
     )
-
-
-async def _write_grant(files: FileAccess, path: str, *, is_replacing: bool) -> tuple[str, str]:
-    """Return what to grant so that a path can be written, and what that changes.
-
-    Only what exists can be granted: for a new file, that is the nearest directory. Links are followed, so
-    that the question names what is really written.
-    """
-    granted = posixpath.dirname(path) if is_replacing else path
-    is_new = False
-    for _ in range(ANCESTORS_LIMIT):
-        try:
-            granted = await files.canonicalize(granted)
-        except NotFound:
-            granted = posixpath.dirname(granted)
-            is_new = True
-        else:
-            break
-    if is_replacing:
-        use = f"the tool, but no command, may use the directory {quoted(granted)} for that"
-        return granted, f"It may write {quoted(path)}; {use}."
-    if granted == path:
-        return granted, f"It may write {quoted(path)}."
-    if is_new:
-        why = f"because {quoted(path)} does not exist yet"
-        return granted, f"It may write {quoted(granted)} and everything in it, {why}."
-    return granted, f"It may write {quoted(granted)}, which is where {quoted(path)} leads."

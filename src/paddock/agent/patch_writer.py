@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import UNSET, Struct
@@ -17,8 +17,12 @@ from msgspec import UNSET, Struct
 from paddock.agent.executor import FileAccess
 from paddock.agent.patch import AddFile, Change, Chunk, DeleteFile, UpdateFile
 from paddock.agent.patch_match import patched
+from paddock.agent.patch_paths import absolute_path
 from paddock.agent.real_path import real_path
 from paddock.errors import InvalidToolCall, NotFound, PaddockError, PatchIncomplete
+
+Opened = Mapping[str, tuple[FileAccess, str]]
+"""Files that need other rights: each by its path, with the access to it and its path without links."""
 
 FINISH_S: Final = 30.0
 """How long a cancelled call may keep writing: far longer than files take."""
@@ -33,11 +37,16 @@ class _Step(Struct, frozen=True):
 
 
 class PatchWriter:
-    """Applies one patch; its paths are below `base`, or absolute."""
+    """Applies one patch; its paths are below `base`, or absolute.
 
-    def __init__(self, files: FileAccess, base: str) -> None:
+    `opened` has the absolute paths that these files do not let it change, with the files that do, and where
+    each path leads.
+    """
+
+    def __init__(self, files: FileAccess, base: str, opened: Opened | None = None) -> None:
         self._files = files
         self._base = base
+        self._opened = {} if opened is None else opened
         self._modes: dict[str, int] = {}
         """The modes of the files that existed, as far as the executor reports them."""
         self._origins: dict[str, str] = {}
@@ -62,7 +71,7 @@ class PatchWriter:
 
     async def _write(self, steps: Sequence[_Step]) -> None:
         done: list[_Step] = []
-        made: list[str] = []
+        made: list[tuple[FileAccess, str]] = []
         try:
             for step in steps:
                 await self._make_directory(step, made)
@@ -116,54 +125,52 @@ class PatchWriter:
         """Refuse a patch in which two paths lead to one file: the change of either would undo the other."""
         names: dict[str, str] = {}
         for path in paths:
-            first = names.setdefault(await real_path(self._files, path), path)
+            real = self._opened[path][1] if path in self._opened else await real_path(self._files, path)
+            first = names.setdefault(real, path)
             if first != path:
                 problem = f"{first} and {path} are two names of the same file; use one of them"
                 raise InvalidToolCall("apply_patch", problem)
 
     async def _content(self, path: str) -> bytes | None:
+        files, real = self._at(path)
         try:
-            found = await self._files.metadata(path)
+            found = await files.metadata(real)
         except NotFound:
             return None
         if not found.is_file:
             raise InvalidToolCall("apply_patch", f"{path} is not a file")
         if found.mode is not UNSET:
             self._modes.setdefault(path, found.mode)
-        return await self._files.read_file(path)
+        return await files.read_file(real)
 
-    async def _make_directory(self, step: _Step, made: list[str]) -> None:
+    async def _make_directory(self, step: _Step, made: list[tuple[FileAccess, str]]) -> None:
         if step.before is not None or step.after is None:
             return
-        directory = posixpath.dirname(step.path)
+        files, real = self._at(step.path)
+        directory = posixpath.dirname(real)
         missing = []
-        while not await self._exists(directory):
+        while not await _exists(files, directory):
             missing.append(directory)
             directory = posixpath.dirname(directory)
         for each in reversed(missing):
-            await self._files.create_directory(each)
+            await files.create_directory(each)
             # Only what was made here is removed again.
-            made.append(each)
-
-    async def _exists(self, path: str) -> bool:
-        try:
-            await self._files.metadata(path)
-        except NotFound:
-            return False
-        return True
+            made.append((files, each))
 
     async def _set(self, path: str, content: bytes | None) -> None:
+        files, real = self._at(path)
         if content is None:
-            await self._files.remove(path, recursive=False)
+            await files.remove(real, recursive=False)
         else:
-            await self._files.write_file(path, content, atomic=True)
+            await files.write_file(real, content, atomic=True)
 
     async def _give_mode(self, path: str, origin: str) -> None:
         """Let a file that was made have the mode of another, as it was before the patch."""
         if origin in self._modes:
-            await self._files.set_mode(path, self._modes[origin] & 0o777)
+            files, real = self._at(path)
+            await files.set_mode(real, self._modes[origin] & 0o777)
 
-    async def _undo(self, done: list[_Step], made: list[str]) -> list[str]:
+    async def _undo(self, done: list[_Step], made: list[tuple[FileAccess, str]]) -> list[str]:
         """Put back what was there; return the paths for which that fails."""
         left = []
         for step in reversed(done):
@@ -174,16 +181,27 @@ class PatchWriter:
                         await self._give_mode(step.path, step.path)
             except PaddockError:
                 left.append(step.path)
-        for directory in reversed(made):
+        for files, directory in reversed(made):
             try:
                 # Another program may have put something there in the meantime.
-                await self._files.remove(directory, recursive=False)
+                await files.remove(directory, recursive=False)
             except PaddockError:
                 left.append(directory)
         return left
 
     def _absolute(self, path: str) -> str:
-        return posixpath.normpath(posixpath.join(self._base, path))
+        return absolute_path(self._base, path)
+
+    def _at(self, path: str) -> tuple[FileAccess, str]:
+        return self._opened.get(path, (self._files, path))
+
+
+async def _exists(files: FileAccess, path: str) -> bool:
+    try:
+        await files.metadata(path)
+    except NotFound:
+        return False
+    return True
 
 
 def _patched(path: str, data: bytes, chunks: Sequence[Chunk]) -> bytes:

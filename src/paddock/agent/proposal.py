@@ -49,8 +49,8 @@ class Proposal(Struct, frozen=True):
     """The programs that the rules have allowed, as the line calls them; each must be what its name says."""
     is_dangerous: bool = False
     """Whether it looks destructive."""
-    is_replacing: bool = False
-    """Whether it replaces files as a whole, for which their directories must be writable."""
+    is_about_files: bool = False
+    """Whether a tool uses the permissions to read or replace just the files that they name."""
 
     @property
     def doubt_of_rule(self) -> str | None:

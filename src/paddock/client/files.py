@@ -318,10 +318,13 @@ class Files:
         params = MoveParams(source_path=self._wire(source), destination_path=self._wire(destination))
         await self._ask("fs/move", params, Empty)
 
-    async def chmod(self, path: RemotePathLike, mode: int) -> None:
+    async def chmod(self, path: RemotePathLike, mode: int, *, follow_symlinks: bool = True) -> None:
         """Set the permissions of a path's target, such as 0o755. Set-user-ID is not allowed."""
         self._require("fsChmod", "change modes")
-        await self._ask("fs/chmod", ChmodParams(path=self._wire(path), mode=mode), Empty, can_repeat=True)
+        params = ChmodParams(
+            path=self._wire(path), mode=mode, follow_symlinks=self._followed(follow_symlinks)
+        )
+        await self._ask("fs/chmod", params, Empty, can_repeat=True)
 
     # --- text ---------------------------------------------------------------
 
@@ -362,7 +365,12 @@ class Files:
             is_truncated=found.truncated,
         )
 
-    async def edit(self, path: RemotePathLike, *edits: tuple[str, str] | tuple[str, str, int]) -> str:
+    async def edit(
+        self,
+        path: RemotePathLike,
+        *edits: tuple[str, str] | tuple[str, str, int],
+        follow_symlinks: bool = True,
+    ) -> str:
         """Replace texts in a file, each `(old, new)` or `(old, new, count)`, and return the diff.
 
         Each `old` must occur exactly `count` times, once by default. Otherwise nothing changes, and
@@ -370,7 +378,10 @@ class Files:
         """
         self._require("fsEdit", "edit files")
         changes = [TextEdit(old=old, new=new, count=count[0] if count else 1) for old, new, *count in edits]
-        return (await self._ask("fs/edit", EditParams(path=self._wire(path), edits=changes), EditResult)).diff
+        params = EditParams(
+            path=self._wire(path), edits=changes, follow_symlinks=self._followed(follow_symlinks)
+        )
+        return (await self._ask("fs/edit", params, EditResult)).diff
 
     def watch(self, path: RemotePathLike, *, recursive: bool = False) -> Watch:
         """Watch a directory, its whole tree if `recursive`, or a file.
@@ -438,6 +449,12 @@ class Files:
 
     def _require(self, capability: str, purpose: str) -> None:
         require(self._session.environment, capability, purpose)
+
+    def _followed(self, follow_symlinks: bool) -> bool | None:
+        """Return what to send. A server without the capability would follow links without a word."""
+        if not follow_symlinks:
+            self._require("changesWithoutLinks", "change a file without following links")
+        return _unless(follow_symlinks, True)
 
     def _writer(
         self, path: RemotePathLike, *, is_atomic: bool = False, is_tree: bool = False

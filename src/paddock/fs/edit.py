@@ -26,7 +26,7 @@ def edit(operation: Edit) -> Edited:
     """Make all of the edits, or raise RequestError and change nothing."""
     path = operation.path
     try:
-        descriptor = open_to_read(path, follow=True)
+        descriptor = open_to_read(path, follow=operation.follow)
         try:
             status = os.fstat(descriptor)
             old = read_fully(descriptor, operation.max_bytes + 1, 0)
@@ -35,7 +35,7 @@ def edit(operation: Edit) -> Edited:
         _refuse_large(path, len(old), operation.max_bytes)
         new = apply(old, operation.edits, operation.max_bytes)
         if new != old:
-            _replace(path, new, status)
+            _replace(path, new, status, follow=operation.follow)
     except OSError as error:
         raise map_os_error(error, "edit", path) from error
     return Edited(diff=unified_diff(path.decode("utf-8", "replace"), old, new))
@@ -122,8 +122,8 @@ def _version(status: os.stat_result) -> tuple[int, int, int, int]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _replace(path: bytes, data: bytes, seen: os.stat_result) -> None:
-    replacement = Replacement(path, follow=True)
+def _replace(path: bytes, data: bytes, seen: os.stat_result, *, follow: bool) -> None:
+    replacement = Replacement(path, follow=follow)
     try:
         write_all(replacement.descriptor, data)
         # Read from the file that will be replaced: its path could lead to another file by now.

@@ -117,10 +117,11 @@ class Rename(Operation[Done], frozen=True, kw_only=True):
 
 
 class ChangeMode(Operation[Done], frozen=True, kw_only=True):
-    """Set the permissions of what a path leads to."""
+    """Set the permissions of what a path leads to. Without `follow`, no part of it may be a link."""
 
     path: bytes
     mode: int
+    follow: bool = True
 
 
 class Copy(Operation[Done], frozen=True, kw_only=True):
@@ -185,12 +186,16 @@ class TextEdit(Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class Edit(Operation[Edited], frozen=True, kw_only=True):
-    """Replace parts of a file, one after the other; all of them or none."""
+    """Replace parts of a file, one after the other; all of them or none.
+
+    Without `follow`, no part of the path may be a link.
+    """
 
     path: bytes
     edits: list[TextEdit]
     max_bytes: int
     """How large the file may be, before and after."""
+    follow: bool = True
 
 
 class SearchKind(StrEnum):

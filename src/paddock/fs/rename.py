@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 
 from paddock.errors import InvalidRequest
 from paddock.fs.answer import Done
 from paddock.fs.failure import map_os_error
+from paddock.fs.metadata import refuse_link
 from paddock.fs.operation import ChangeMode, Rename
-from paddock.fs.resolve import parent_of
+from paddock.fs.resolve import open_path, parent_of
 
 MAX_MODE = 0o1777
 """Nobody may set set-user-ID or set-group-ID here: whoever runs such a file gets the rights of its owner."""
@@ -36,7 +38,22 @@ def change_mode(operation: ChangeMode) -> Done:
     if not 0 <= operation.mode <= MAX_MODE:
         raise InvalidRequest(f"mode {operation.mode:o} is not between 0 and {MAX_MODE:o}")
     try:
-        os.chmod(operation.path, operation.mode)
+        if operation.follow:
+            os.chmod(operation.path, operation.mode)
+        else:
+            _change_mode_here(operation.path, operation.mode)
     except OSError as error:
         raise map_os_error(error, "change the mode of", operation.path) from error
     return Done()
+
+
+def _change_mode_here(path: bytes, mode: int) -> None:
+    """Set the permissions of what is at a path, no part of which may be a link."""
+    descriptor = open_path(path, os.O_PATH, follow=False)
+    try:
+        if stat.S_ISLNK(os.fstat(descriptor).st_mode):
+            raise refuse_link(path)
+        # Before Linux 6.6 this is the only way to change a mode by a descriptor without reading rights.
+        os.chmod(f"/proc/self/fd/{descriptor}", mode)
+    finally:
+        os.close(descriptor)

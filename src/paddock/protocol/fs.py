@@ -67,6 +67,9 @@ class ChmodParams(Params, frozen=True, kw_only=True):
     path: HostPath
     mode: Unsigned
     """A number, such as 493 for 0755; at most 1023 (01777), without set-user-ID and set-group-ID."""
+    follow_symlinks: bool | None = None
+    """Whether symbolic links are followed; if false, no part of the path may be one. True by default. Send it
+    only to a server with the capability `changesWithoutLinks`."""
     sandbox: SandboxContext | None = None
 
 

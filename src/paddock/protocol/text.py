@@ -85,9 +85,12 @@ class EditParams(Params, frozen=True, kw_only=True):
     """
 
     path: HostPath
-    """The file; the server follows a link."""
+    """The file."""
     edits: Annotated[list[TextEdit], Meta(min_length=1, max_length=1000)]
     """The replacements; each sees the result of those before it."""
+    follow_symlinks: bool | None = None
+    """Whether symbolic links are followed; if false, no part of the path may be one. True by default. Send it
+    only to a server with the capability `changesWithoutLinks`."""
     sandbox: SandboxContext | None = None
     """What may be done."""
 

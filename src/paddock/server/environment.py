@@ -65,6 +65,7 @@ EXTENSION_CAPABILITIES = (
     "treeTransfers",
     "fsLinks",
     "fsWay",
+    "changesWithoutLinks",
     "namedProfiles",
     "sandboxTrace",
     "proxiedNetwork",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import paddock
-from paddock.agent.executor import Command, PreparedExecSpec
+from paddock.agent.executor import Command, FileAccess, PreparedExecSpec
 from paddock.agent.fake_executor import FakeExecutor
 from paddock.agent.proposal import INPUT_LIMIT
 from paddock.agent.question_text import question_lines
@@ -595,3 +595,113 @@ async def test_change_that_is_too_long_to_be_shown_is_not_asked_about() -> None:
     assert "too many to show" in refused.text
     assert executor.contents["/etc/x"] == b"old\n"
     assert not done.is_error
+
+
+def added(path: str) -> tuple[str, str]:
+    return f"*** Add File: {path}", "+new"
+
+
+async def test_each_file_of_a_patch_is_changed_in_a_sandbox_that_is_wider_for_it_alone() -> None:
+    writes: list[tuple[str, str | None, bool]] = []
+
+    class Watched(FakeExecutor):
+        def files(self, sandbox: Sandbox | None, *, without_links: bool = False) -> FileAccess:
+            files = super().files(sandbox, without_links=without_links)
+            write = files.write_file
+
+            async def write_file(path: str, data: bytes, *, atomic: bool = False) -> None:
+                assert sandbox is not None
+                profile = sandbox.profile
+                assert isinstance(profile, str | dict)
+                granted = profile if isinstance(profile, str) else str(profile["file_system"]["entries"][-1])
+                writes.append((path, granted, without_links))
+                await write(path, data, atomic=atomic)
+
+            files.write_file = write_file  # type: ignore[method-assign]
+            return files
+
+    executor, answers = Watched(), Answers("approved")
+    executor.directories |= {"/one", "/two"}
+    async with paddock.Agent(executor, approver=answers) as tools:
+        patch = patch_of(*added("/one/a"), *added("own"), *added("/two/b"))
+        reply = await tools.call("apply_patch", patch)
+    assert not reply.is_error, reply.text
+    assert writes == [
+        ("/one/a", str({"path": {"type": "path", "path": "/one"}, "access": "write"}), True),
+        ("/work/own", ":workspace", False),
+        ("/two/b", str({"path": {"type": "path", "path": "/two"}, "access": "write"}), True),
+    ]
+
+
+async def test_answer_for_the_session_does_not_hold_for_a_patch_that_a_link_leads_elsewhere() -> None:
+    executor, answers = FakeExecutor(), Answers("approved_for_session", "denied")
+    executor.directories |= {"/home", "/secret", "/work/docs"}
+    patch = patch_of(*added("/home/notes"), *added("docs/keys"))
+    async with paddock.Agent(executor, approver=answers) as tools:
+        for _ in range(2):
+            done = await tools.call("apply_patch", patch)
+            assert not done.is_error, done.text
+        assert len(answers.requests) == 1
+        del executor.contents["/work/docs/keys"]
+        executor.directories.discard("/work/docs")
+        executor.links["/work/docs"] = "/secret"
+        refused = await tools.call("apply_patch", patch)
+    assert refused.is_error
+    assert len(answers.requests) == 2
+    assert "It may write /secret/keys, which is where /work/docs/keys leads" in answers.requests[1].changes[1]
+    assert "/secret/keys" not in executor.contents
+
+
+@pytest.mark.parametrize("exchanged", ["/home", "/work/docs"])
+async def test_change_of_files_that_lead_elsewhere_after_the_question_is_not_made(exchanged: str) -> None:
+    executor = FakeExecutor()
+    executor.directories |= {"/home", "/secret", "/work/docs"}
+
+    async def exchange(_: paddock.ApprovalRequest) -> str:
+        executor.directories.discard(exchanged)
+        executor.links[exchanged] = "/secret"
+        return "approved"
+
+    before = dict(executor.contents)
+    async with paddock.Agent(executor, approver=exchange) as tools:
+        reply = await tools.call("apply_patch", patch_of(*added("/home/notes"), *added("docs/keys")))
+    assert "when somebody was asked" in reply.text
+    assert executor.contents == before
+
+
+async def test_permission_for_a_path_that_leads_elsewhere_after_the_question_is_not_given() -> None:
+    executor = FakeExecutor(saying(0))
+    executor.directories |= {"/home", "/secret"}
+
+    async def exchange(_: paddock.ApprovalRequest) -> str:
+        executor.directories.discard("/home")
+        executor.links["/home"] = "/secret"
+        return "approved"
+
+    asked = {
+        "sandbox_permissions": "with_additional_permissions",
+        "additional_permissions": {"file_system": {"write": ["/home"]}},
+    }
+    async with paddock.Agent(executor, approver=exchange) as tools:
+        reply = await tools.call("exec_command", {"cmd": "make", **asked})
+    assert "its paths lead elsewhere than when somebody was asked (It may write /home.)" in reply.text
+    assert executor.started == []
+
+    executor = FakeExecutor(saying(write_denied("/home"), 0))
+    executor.directories |= {"/home", "/secret"}
+    async with paddock.Agent(executor, approver=exchange, approval_policy="on-failure") as tools:
+        retried = await called(tools, "exec_command", cmd="make")
+    assert any("There was no retry: its paths lead elsewhere" in note for note in retried.notes)
+    assert len(executor.started) == 1
+
+
+async def test_link_is_removed_by_a_patch_only_where_that_needs_no_approval() -> None:
+    executor, answers = FakeExecutor(), Answers("approved")
+    executor.contents |= {"/home/file": b"1\n", "/work/mine": b"2\n"}
+    executor.links |= {"/home/link": "/home/file"}
+    async with paddock.Agent(executor, approver=answers) as tools:
+        refused = await tools.call("apply_patch", patch_of("*** Delete File: /home/link"))
+        done = await tools.call("apply_patch", patch_of("*** Delete File: mine"))
+    assert "/home/link is a link to /home/file; remove it with exec_command" in refused.text
+    assert not done.is_error, done.text
+    assert ("/home/file" in executor.contents, "/work/mine" in executor.contents) == (True, False)

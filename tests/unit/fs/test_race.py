@@ -16,6 +16,7 @@ from paddock.fs import resolve
 from paddock.fs.handle import HandleTable
 from paddock.fs.operation import (
     MIB,
+    ChangeMode,
     Copy,
     CreateDirectory,
     Edit,
@@ -56,6 +57,9 @@ def attempts(directory: Path) -> list[Operation[Any]]:
         GetMetadata(path=path + b"/file", follow=False),
         CreateDirectory(path=path + b"/made/deep", follow=False),
         Remove(path=path + b"/victim", recursive=False, force=False, follow=False),
+        ChangeMode(path=path + b"/edited", mode=0o600, follow=False),
+        Edit(path=path + b"/edited", edits=[TextEdit(old=b"a", new=b"b")], max_bytes=100, follow=False),
+        Edit(path=path + b"/edited", edits=[TextEdit(old=b"b", new=b"a")], max_bytes=100, follow=False),
     ]
 
 
@@ -67,6 +71,9 @@ def test_nothing_is_done_behind_a_directory_that_becomes_a_link(tmp_path: Path) 
         directory.mkdir()
         (directory / "file").write_bytes(b"x" * size)
         (directory / "victim").touch()
+        (directory / "edited").write_bytes(b"a")
+        (directory / "edited").chmod(0o644)
+    untouched = (outside / "edited").stat()
     (root / "link").symlink_to(outside)
     operations = attempts(inside)
     handles = HandleTable()
@@ -86,8 +93,10 @@ def test_nothing_is_done_behind_a_directory_that_becomes_a_link(tmp_path: Path) 
     # It was a race indeed.
     assert succeeded
     assert refused
-    assert sorted(os.listdir(outside)) == ["file", "victim"]
+    assert sorted(os.listdir(outside)) == ["edited", "file", "victim"]
     assert (outside / "file").stat().st_size == OUTSIDE
+    edited = (outside / "edited").stat()
+    assert (edited.st_ino, edited.st_mode) == (untouched.st_ino, untouched.st_mode)
 
 
 @pytest.mark.usefixtures("kernel")

@@ -343,7 +343,9 @@ async def move(connection: ClientConnection, call: Call[MoveParams]) -> Empty:
 async def chmod(connection: ClientConnection, call: Call[ChmodParams]) -> Empty:
     """Set permissions."""
     params = call.params
-    operation = engine.ChangeMode(path=local_path(params.path), mode=params.mode)
+    operation = engine.ChangeMode(
+        path=local_path(params.path), mode=params.mode, follow=params.follow_symlinks is not False
+    )
     await operations_for(connection, params.sandbox).perform(operation)
     return EMPTY
 

@@ -58,7 +58,12 @@ async def edit(connection: ClientConnection, call: Call[EditParams]) -> Encoded:
     edits = [
         engine.TextEdit(old=_bytes(edit.old), new=_bytes(edit.new), count=edit.count) for edit in params.edits
     ]
-    operation = engine.Edit(path=local_path(params.path), edits=edits, max_bytes=MAX_EDIT_BYTES)
+    operation = engine.Edit(
+        path=local_path(params.path),
+        edits=edits,
+        max_bytes=MAX_EDIT_BYTES,
+        follow=params.follow_symlinks is not False,
+    )
     edited = await operations_for(connection, params.sandbox).perform(operation)
     encode = partial(write_result, call.id, EditResult(diff=edited.diff))
     # Most files are short, and so are most changes.

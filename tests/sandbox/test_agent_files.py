@@ -17,6 +17,19 @@ from paddock.agent.permission import Permissions, confinement_of
 from paddock.client.confinement import Sandbox
 from tests.sandbox.user_server import user_server
 
+HIDING: dict[str, object] = {
+    "type": "managed",
+    "file_system": {
+        "type": "restricted",
+        "entries": [
+            {"path": {"type": "special", "value": {"kind": "minimal"}}, "access": "read"},
+            {"path": {"type": "special", "value": {"kind": "project_roots"}}, "access": "write"},
+        ],
+    },
+    "network": "restricted",
+}
+"""A profile that shows the workspace, and nothing else of the user's."""
+
 
 @pytest.fixture(scope="module")
 def url(user: int, ground: Path) -> Iterator[str]:
@@ -57,6 +70,14 @@ class Approver:
 
 def patch_of(*lines: str) -> dict[str, str]:
     return {"input": "\n".join(("*** Begin Patch", *lines, "*** End Patch"))}
+
+
+def wider(cmd: str, access: str, path: Path) -> dict[str, object]:
+    return {
+        "cmd": cmd,
+        "sandbox_permissions": "with_additional_permissions",
+        "additional_permissions": {"file_system": {access: [str(path)]}},
+    }
 
 
 async def sh(tools: paddock.Tools, line: str) -> None:
@@ -112,6 +133,45 @@ async def test_approval_for_the_session_does_not_hold_for_where_a_later_link_lea
     assert f"{home}/secret/planted, which is where" in approver.changes[1]
 
 
+async def test_patch_with_an_approval_carries_no_hidden_file_into_the_workspace(url: str, home: Path) -> None:
+    approver = Approver("approved")
+    async with paddock.Agent(url, profile=HIDING, approver=approver, cwd=str(home / "project")) as tools:
+        await sh(tools, "ln -s ../secret docs; echo own > own")
+        approved = ("*** Update File: " + f"{home}/notes/todo", "@@", "-old", "+new")
+        carried = ("*** Update File: docs/key", "*** Move to: seen", "@@", "+x")
+        stolen = await tools.call("apply_patch", patch_of(*approved, *carried))
+        assert stolen.is_error
+        assert os.listdir(home / "secret") == ["key"]
+        assert not (home / "project" / "seen").exists()
+        carried = ("*** Update File: own", "*** Move to: seen", "@@", "+x")
+        done = await tools.call("apply_patch", patch_of(*approved, *carried))
+        assert not done.is_error, done.text
+    assert (home / "notes" / "todo").read_text() == "new\n"
+    assert (home / "project" / "seen").read_text() == "own\nx\n"
+
+
+@pytest.mark.parametrize("profile", [":workspace", HIDING], ids=["shows", "hides"])
+@pytest.mark.parametrize("tool", ["read_file", "list_files", "search_files", "edit_file"])
+async def test_tools_use_the_file_that_the_question_names(
+    url: str, home: Path, tool: str, profile: str | dict[str, object]
+) -> None:
+    approver = Approver("approved")
+    listed = home / ("notes" if profile == ":workspace" else "link")
+    every: dict[str, dict[str, object]] = {
+        "read_file": {"path": str(home / "link/todo")},
+        "list_files": {"path": str(listed)},
+        "search_files": {"path": str(home / "link"), "pattern": "old"},
+        "edit_file": {"path": str(home / "link/todo"), "old": "old", "new": "new"},
+    }
+    async with paddock.Agent(url, profile=profile, approver=approver, cwd=str(home / "project")) as tools:
+        reply = await tools.call(tool, every[tool])
+    assert not reply.is_error, reply.text
+    assert "todo" in reply.text or "old" in reply.text
+    is_asked = profile is HIDING or tool == "edit_file"
+    assert len(approver.changes) == is_asked
+    assert (home / "notes" / "todo").read_text() == ("new\n" if tool == "edit_file" else "old\n")
+
+
 Use = Callable[[FileAccess, Path], Awaitable[object]]
 
 USES: dict[str, Use] = {
@@ -143,3 +203,51 @@ async def test_file_that_was_approved_is_never_used_through_a_link(url: str, hom
         await USES[use](files, home / "notes")
     finally:
         await executor.aclose()
+
+
+# --- what a profile hides -----------------------------------------------------------
+
+
+async def test_permission_to_write_a_hidden_file_opens_that_file_alone(url: str, home: Path) -> None:
+    approver = Approver("approved")
+    line = f"echo new > {home}/notes/todo; cat {home}/secret/key; ls {home}"
+    async with paddock.Agent(url, profile=HIDING, approver=approver, cwd=str(home / "project")) as tools:
+        hidden = await tools.call("exec_command", {"cmd": line})
+        opened = await tools.call("exec_command", wider(line, "write", home / "notes/todo"))
+    assert approver.changes[0].startswith(f"It may read and write {home}/notes/todo.\n")
+    assert (home / "notes" / "todo").read_text() == "new\n"
+    for reply in (hidden, opened):
+        assert "PRIVATE" not in reply.text
+        assert "secret\n" not in reply.text
+
+
+async def test_hidden_path_where_nothing_is_opens_nothing_and_says_so_after_the_answer(
+    url: str, home: Path
+) -> None:
+    path = home / "notes/missing"
+    for answer in ("denied", "approved"):
+        approver = Approver(answer)
+        async with paddock.Agent(url, profile=HIDING, approver=approver, cwd=str(home / "project")) as tools:
+            reply = await tools.call("exec_command", wider(f"ls {home}", "write", path))
+        assert approver.changes[0].startswith(f"It may read and write {path}.\n")
+        # Whoever only asks learns nothing of what is hidden.
+        assert ("ask for a directory that exists" in reply.text) == (answer == "approved")
+        assert reply.is_error
+    approver = Approver("approved")
+    async with paddock.Agent(url, profile=HIDING, approver=approver, cwd=str(home / "project")) as tools:
+        reply = await tools.call("exec_command", wider(f"echo x > {path}", "write", home / "notes"))
+        added = await tools.call("apply_patch", patch_of(f"*** Add File: {home}/notes/second", "+x"))
+    assert path.read_text() == "x\n"
+    assert not added.is_error, added.text
+
+
+@pytest.mark.parametrize("access", ["write"])
+async def test_question_about_a_hidden_link_names_where_it_leads(url: str, home: Path, access: str) -> None:
+    approver = Approver("approved")
+    line = f"cat {home}/link/todo {home}/notes/todo; cat {home}/secret/key"
+    async with paddock.Agent(url, profile=HIDING, approver=approver, cwd=str(home / "project")) as tools:
+        reply = await tools.call("exec_command", wider(line, access, home / "link"))
+    verb = "read" if access == "read" else "read and write"
+    assert f"It may {verb} {home}/notes, which is where {home}/link leads." in approver.changes[0]
+    assert "old\nold\n" in reply.text
+    assert "PRIVATE" not in reply.text

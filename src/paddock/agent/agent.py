@@ -257,6 +257,7 @@ class Agent:
                 asker=asker,
                 rules=rules,
                 trust=ProgramTrust(executor, reach, self._distrusted),
+                reach=reach,
                 traces=self._traces,
                 intercepts=self._allow_escalation,
             )

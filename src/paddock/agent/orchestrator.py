@@ -31,7 +31,7 @@ from paddock.agent.command_rules import CommandRules
 from paddock.agent.exec_arguments import SandboxPermissions
 from paddock.agent.exec_request import WITHOUT_FILES_ENVIRONMENT, unsandboxed_words
 from paddock.agent.executor import Command, Executor, PreparedExecSpec, ProgramRules
-from paddock.agent.permission import Confinement, Permissions, lack_of
+from paddock.agent.permission import Confinement, Permissions, Reach, lack_of
 from paddock.agent.place import Places
 from paddock.agent.program_question import program_key, program_question
 from paddock.agent.program_trust import ProgramTrust
@@ -100,6 +100,7 @@ class Orchestrator:
         asker: ApprovalAsker,
         rules: CommandRules | None = None,
         trust: ProgramTrust,
+        reach: Reach,
         traces: bool = False,
         intercepts: bool = False,
     ) -> None:
@@ -112,7 +113,7 @@ class Orchestrator:
         self._trust = trust
         self._traces = traces
         self._intercepts = intercepts
-        self.places: Final = Places(executor, self.sandbox)
+        self.places: Final = Places(executor, confinement, reach, self.sandbox)
         self._widener = Widener(confinement, self.places, self.sandbox)
 
     @property
@@ -211,6 +212,8 @@ class Orchestrator:
             raise CallRejected(reason)
         launch = await self._wanted(proposal)
         if not needed.must_ask:
+            if (obstacle := _obstacle(launch, launch)) is not None:
+                raise CallRejected(obstacle)
             return launch
         if (unshown := proposal.unshown) is not None:
             raise CallRejected(unshown)
@@ -420,7 +423,11 @@ def _obstacle(launch: Launch, again: Launch | str) -> str | None:
 
     `again` is the same attempt, looked up again after the approval.
     """
-    if launch.widening is None or launch == again:
+    if launch.widening is None:
+        return None
+    if launch.widening.refusal is not None:
+        return launch.widening.refusal
+    if launch == again:
         return None
     now = () if isinstance(again, str) else again.changes
     gone = " ".join(change for change in launch.changes if change not in now)

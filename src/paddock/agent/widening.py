@@ -30,6 +30,8 @@ class Widening(Struct, frozen=True):
     added: Permissions
     changes: tuple[str, ...]
     """The changes that this makes, one sentence each."""
+    refusal: str | None = None
+    """Why nobody can have it, even after a yes."""
     files: tuple[tuple[str, OpenedFile], ...] = ()
     """For a tool that works on files: each path as it was asked for, and the file."""
 
@@ -66,7 +68,10 @@ class Widener:
                 self._open(files, place, Permissions(write=grant.paths))
             for place, grant in zip(read, reads, strict=True):
                 self._open(files, place, Permissions(read=grant.paths))
-        return Widening(sandbox, added, _changes(permissions, writes, reads), tuple(files))
+        refusals = (grant.refusal for grant in (*writes, *reads) if grant.refusal is not None)
+        return Widening(
+            sandbox, added, _changes(permissions, writes, reads), next(refusals, None), tuple(files)
+        )
 
     def _open(self, files: list[tuple[str, OpenedFile]], place: Place, added: Permissions) -> None:
         if (sandbox := self._with(added)) is not None:

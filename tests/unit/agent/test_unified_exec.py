@@ -45,6 +45,7 @@ def unified(executor: FakeExecutor, limit_tokens: int = 10_000) -> Unit:
         policy=ApprovalPolicy.NEVER,
         asker=ApprovalAsker(deny_all, events, executor.identity),
         trust=ProgramTrust(executor, Reach(None)),
+        reach=Reach(None),
     )
     numbers = count(1000)
     unit = Unit(

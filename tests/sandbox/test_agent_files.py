@@ -168,7 +168,7 @@ async def test_tools_use_the_file_that_the_question_names(
     assert not reply.is_error, reply.text
     assert "todo" in reply.text or "old" in reply.text
     is_asked = profile is HIDING or tool == "edit_file"
-    assert len(approver.changes) == is_asked
+    assert [f"{home}/notes" in changes for changes in approver.changes] == [True] * is_asked
     assert (home / "notes" / "todo").read_text() == ("new\n" if tool == "edit_file" else "old\n")
 
 
@@ -241,7 +241,7 @@ async def test_hidden_path_where_nothing_is_opens_nothing_and_says_so_after_the_
     assert not added.is_error, added.text
 
 
-@pytest.mark.parametrize("access", ["write"])
+@pytest.mark.parametrize("access", ["read", "write"])
 async def test_question_about_a_hidden_link_names_where_it_leads(url: str, home: Path, access: str) -> None:
     approver = Approver("approved")
     line = f"cat {home}/link/todo {home}/notes/todo; cat {home}/secret/key"

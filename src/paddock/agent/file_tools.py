@@ -145,7 +145,7 @@ class FileTools:
             files = self._executor.files(self._orchestrator.sandbox)
             return await PatchWriter(files, base, opened).apply(changes)
 
-        return self._text(await self._change(call_id, "apply_patch", apply, look, patch, self._cwd))
+        return self._text(await self._change(call_id, "apply_patch", apply, look, patch, base))
 
     # --- inside -------------------------------------------------------------
 

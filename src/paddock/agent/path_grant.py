@@ -27,7 +27,8 @@ class PathGrant(Struct, frozen=True):
 
 def read_grant(place: Place) -> PathGrant:
     """Return the grant for reading a path and everything below it."""
-    return PathGrant((place.asked,), f"It may read {quoted(place.asked)}.", _refusal(place))
+    change = f"It may read {quoted(place.real)}{_way(place)}."
+    return PathGrant(_names(place), change, _refusal(place))
 
 
 def write_grant(place: Place) -> PathGrant:

@@ -47,23 +47,33 @@ def _body(request: ApprovalRequest) -> Iterator[str]:
     if request.is_terminal:
         yield "  input:     whatever the model types, as long as it runs"
     yield from _word_lines("directory", (request.cwd,))
-    yield f"  because:   {printable(request.reason)}"
+    yield from _sentence_lines("because", request.reason)
     if request.rule is not None:
-        yield f"  rule:      {printable(request.rule)}"
+        yield from _sentence_lines("rule", request.rule)
     for denial in request.denials:
         target = "something" if denial.target is None else quoted(denial.target)
-        rule = f" ({printable(denial.rule)})" if denial.rule is not None else ""
-        yield f"  denied:    {denial.kind} {target}{rule}"
+        rule = f" ({denial.rule})" if denial.rule is not None else ""
+        yield from _sentence_lines("denied", f"{denial.kind} {target}{rule}")
     if request.justification:
-        yield f"  the model: {printable(request.justification)}"
+        yield from _sentence_lines("the model", request.justification)
     for change in request.changes:
-        yield f"  yes means: {printable(change)}"
+        yield from _sentence_lines("yes means", change)
     if request.proposed_prefix:
         yield f"  always:    a rule allows `{quoted_words(request.proposed_prefix)} …` from now on."
+        yield from _ascii_lines(request.proposed_prefix)
 
 
 def _word_lines(label: str, words: Sequence[str]) -> Iterator[str]:
     yield f"  {f'{label}:':<10} {quoted_words(words)}"
+    yield from _ascii_lines(words)
+
+
+def _sentence_lines(label: str, text: str) -> Iterator[str]:
+    yield f"  {f'{label}:':<10} {printable(text)}"
+    yield from _ascii_lines((text,))
+
+
+def _ascii_lines(words: Sequence[str]) -> Iterator[str]:
     if (written_out := in_ascii(words)) is not None:
         yield f"  in ASCII:  {written_out}"
 

@@ -86,7 +86,9 @@ def schema(request: ApprovalRequest) -> dict[str, Any]:
         choices[SESSION] = "and the same until the session ends"
     if request.proposed_prefix:
         prefix = quoted_words(request.proposed_prefix)
-        choices[ALWAYS] = f"and a rule allows `{prefix} …` from now on"
+        written_out = in_ascii(request.proposed_prefix)
+        in_other_words = "" if written_out is None else f" (in ASCII: {written_out})"
+        choices[ALWAYS] = f"and a rule allows `{prefix} …`{in_other_words} from now on"
     choices[DECLINE] = "do not allow it"
     meaning = "; ".join(f"{word}: {sense}" for word, sense in choices.items())
     return {
@@ -136,10 +138,8 @@ def _declined(reason: str | None) -> str:
 
 
 def _why(request: ApprovalRequest) -> str:
-    rule = "" if request.rule is None else f" ({printable(request.rule)})"
-    why = (
-        ""
-        if request.tool != "shell" or request.justification is None
-        else f" {printable(request.justification)}."
-    )
-    return f"Asked because {printable(request.reason)}{rule}.{why} {printable(' '.join(request.changes))}"
+    rule = "" if request.rule is None else f" ({request.rule})"
+    why = "" if request.tool != "shell" or request.justification is None else f" {request.justification}."
+    text = f"Asked because {request.reason}{rule}.{why} {' '.join(request.changes)}"
+    written_out = in_ascii((text,))
+    return printable(text) if written_out is None else f"{printable(text)} All that in ASCII: {written_out}."

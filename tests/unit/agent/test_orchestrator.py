@@ -705,3 +705,14 @@ async def test_link_is_removed_by_a_patch_only_where_that_needs_no_approval() ->
     assert "/home/link is a link to /home/file; remove it with exec_command" in refused.text
     assert not done.is_error, done.text
     assert ("/home/file" in executor.contents, "/work/mine" in executor.contents) == (True, False)
+
+
+async def test_question_about_a_patch_shows_the_directory_from_which_its_paths_count() -> None:
+    executor, answers = FakeExecutor(saying(0)), Answers("approved")
+    executor.contents["/other/notes"] = b"old\n"
+    line = "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: notes\n@@\n-old\n+new\n*** End Patch\nEOF"
+    async with paddock.Agent(executor, approver=answers) as tools:
+        await tools.call("exec_command", {"cmd": line, "workdir": "/other"})
+    [request] = answers.requests
+    assert "  directory: /other" in question_lines(request)
+    assert executor.contents["/other/notes"] == b"new\n"

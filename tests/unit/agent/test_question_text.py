@@ -152,3 +152,22 @@ def test_whatever_stands_in_a_question_stays_on_its_line(text: str) -> None:
     labels = ("  in ASCII:", "  beware:")
     assert sum(not line.startswith(labels) for line in lines) == (8 if text else 7)
     assert all(line.isprintable() for line in lines)
+
+
+def test_what_is_not_in_ascii_is_written_out_wherever_it_stands() -> None:
+    lookalike = "d\u0430ta"
+    made = replace(request(lookalike), proposed_prefix=(lookalike,))
+    lines = list(question_lines(made))
+    for label in ("command", "directory", "because", "rule", "denied", "the model", "yes means", "always"):
+        [at] = [number for number, line in enumerate(lines) if line.startswith(f"  {label}:")]
+        assert "d\\u0430ta" in lines[at + 1], label
+        assert lines[at + 1].startswith("  in ASCII:  "), label
+        assert lines[at + 1].isascii()
+    assert not any("in ASCII" in line for line in question_lines(request("data")))
+
+
+@given(st.text(), st.text())
+def test_no_two_changes_look_the_same_in_ascii(one: str, other: str) -> None:
+    shown = [list(question_lines(replace(request("x"), changes=(text,)))) for text in (one, other)]
+    if not (one.isascii() or other.isascii()):
+        assert (shown[0] == shown[1]) == (one == other)

@@ -37,3 +37,16 @@ def test_answer_to_a_question_that_is_not_exact_holds_once() -> None:
     assert choices(UNCLEAR) == ["once", "decline"]
     assert decision_of(UNCLEAR, "accept", {"decision": "session"}).approval is Approval.DENIED
     assert decision_of(UNCLEAR, "accept", {"decision": "once"}).approval is Approval.APPROVED
+
+
+def test_form_writes_out_what_is_not_in_ascii() -> None:
+    lookalike = "d\u0430ta"
+    plain = schema(REQUEST)["properties"]["decision"]["description"]
+    assert "ASCII" not in plain
+    for request in (
+        replace(REQUEST, changes=(f"It may write /{lookalike}.",)),
+        replace(REQUEST, reason=lookalike),
+        replace(REQUEST, justification=lookalike),
+        replace(REQUEST, proposed_prefix=(lookalike,)),
+    ):
+        assert "d\\u0430ta" in schema(request)["properties"]["decision"]["description"]

@@ -24,6 +24,7 @@ class LinklessFiles:
         self.canonicalize = files.canonicalize
         self.way = files.way
         self.has_other_names = files.has_other_names
+        self.may_lead_into = files.may_lead_into
 
     async def read_file(self, path: str) -> bytes:
         """Return the whole content."""

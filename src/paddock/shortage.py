@@ -33,5 +33,7 @@ def start_thread(thread: Thread) -> None:
 
 def no_thread() -> OSError:
     """Return the error of a thread that there is no room for."""
-    problem = "no thread can be started; raise the limit of processes (ulimit -u, pids.max of the control group)"
+    problem = (
+        "no thread can be started; raise the limit of processes (ulimit -u, pids.max of the control group)"
+    )
     return OSError(errno.EAGAIN, problem)

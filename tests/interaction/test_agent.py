@@ -626,6 +626,26 @@ async def test_files_are_read_and_changed_under_the_profile(
     assert {"app.py", "new/", "new/notes.txt"} <= set(listed.text.splitlines())
 
 
+async def test_changes_of_one_file_at_one_time_are_all_made(
+    place: str | paddock.Box | None, project: Path
+) -> None:
+    (project / "list").write_text("one\ntwo\nthree\nfour\n")
+    async with paddock.Agent(place, approver=Recorder("approved"), cwd=str(project)) as tools:
+        patches = [
+            tools.call(
+                "apply_patch",
+                {"input": f"*** Begin Patch\n*** Update File: list\n@@\n-{old}\n+{new}\n*** End Patch"},
+            )
+            for old, new in (("one", "1"), ("two", "2"))
+        ]
+        edits = [
+            tools.call("edit_file", {"path": "list", "old": old, "new": new})
+            for old, new in (("three", "3"), ("four", "4"))
+        ]
+        await asyncio.gather(*patches, *edits)
+    assert (project / "list").read_text() == "1\n2\n3\n4\n"
+
+
 async def test_file_outside_of_the_workspace_is_asked_for(
     place: str | paddock.Box | None, project: Path
 ) -> None:

@@ -14,8 +14,9 @@ import paddock
 from paddock.adapters import planned_access
 from paddock.adapters.claude_agent_sdk import REMEMBERED, PaddockPermissions
 from paddock.adapters.confined_line import confined_command, run
-from paddock.adapters.text_file import TextFile, facts_of
-from paddock.errors import CallRejected, InvalidProfile
+from paddock.adapters.text_file import COMPARED_CHARACTERS, TextFile, facts_of
+from paddock.client.remote_path import RemotePath
+from paddock.errors import CallRejected, InvalidProfile, OperationFailed
 from paddock.transport import runtime_directory
 from tests.wire import served
 
@@ -46,6 +47,39 @@ async def test_a_model_edits_a_file_by_lines_and_by_texts(workspace: paddock.Wor
         f"{(await (await workspace.path('src')).stat()).size}\t./src/",
         "22\t./src/a.txt",
     ]
+
+
+async def test_lines_and_whole_contents_are_put_over_what_was_read_alone(
+    workspace: paddock.Workspace,
+) -> None:
+    file = TextFile(workspace, "list")
+    await file.write("")
+    await file.insert(0, "one\n")
+    inserted = [file.insert(1, f"{number}\n") for number in range(5)]
+    answers = await asyncio.gather(*inserted, return_exceptions=True)
+    refused = [each for each in answers if each is not None]
+    assert all(isinstance(each, CallRejected) and "look at it again" in str(each) for each in refused)
+    assert len((await file.text()).splitlines()) == 1 + len(answers) - len(refused)
+
+    for seen in ("", "x" * (COMPARED_CHARACTERS + 1), "another\n"):
+        with pytest.raises(CallRejected, match="list has changed in the meantime"):
+            await file.exchange(seen, "mine\n")
+    content = await file.text()
+    await file.exchange(content, "mine\n")
+    assert await file.text() == "mine\n"
+
+
+async def test_a_file_that_can_only_be_written_in_place_is_changed_by_lines(
+    workspace: paddock.Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(path: RemotePath, *edits: object) -> str:
+        raise OperationFailed("Device or resource busy")
+
+    file = TextFile(workspace, "list")
+    await file.write("one\n")
+    monkeypatch.setattr(RemotePath, "edit", refuse)
+    await file.insert(1, "two\n")
+    assert await file.text() == "one\ntwo\n"
 
 
 async def test_a_file_that_is_gone_by_the_time_it_is_looked_at_is_left_out(

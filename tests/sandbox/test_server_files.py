@@ -121,6 +121,23 @@ async def test_operations_get_what_the_profile_grants_and_the_codes_of_the_refer
     assert [name for name in names(workspace) if name.startswith("new")] == ["new-False", "new-True"]
 
 
+async def test_edits_of_one_file_at_one_time_are_all_made_in_sandboxes_and_outside(workspace: Path) -> None:
+    file = workspace / "file"
+    async with session() as client:
+        for _ in range(5):
+            file.write_text("".join(f"line {number}\n" for number in range(8)))
+            requests = []
+            for number in range(8):
+                edits = [{"old": f"line {number}\n", "new": f"done {number}\n"}]
+                params: Json = {"path": str(file), "edits": edits}
+                if number % 2:
+                    params["sandbox"] = workspace_write(workspace)
+                requests.append(client.request("fs/edit", params))
+            for request in requests:
+                await client.answer(request)
+            assert file.read_text() == "".join(f"done {number}\n" for number in range(8))
+
+
 async def test_operations_work_under_a_profile_that_grants_the_network(workspace: Path) -> None:
     open_network = workspace_write(workspace)
     open_network["permissions"]["network"] = "enabled"

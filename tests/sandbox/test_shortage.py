@@ -48,7 +48,9 @@ def leaves_nothing(new_directory: Path, user: int, kind: str) -> None:
     assert all("Too many open files" in failure for failure in told["failures"])
 
 
-@pytest.mark.parametrize("options", [(), ("--allow-host", "localhost"), ("--trace",)], ids=lambda each: "".join(each))
+@pytest.mark.parametrize(
+    "options", [(), ("--allow-host", "localhost"), ("--trace",)], ids=lambda each: "".join(each)
+)
 def test_a_command_whose_streams_can_get_no_thread_is_killed_and_leaves_nothing(
     new_directory: Path, user: int, options: tuple[str, ...]
 ) -> None:
@@ -63,7 +65,9 @@ def test_a_command_whose_streams_can_get_no_thread_is_killed_and_leaves_nothing(
     assert child.returncode == 0, child.stderr
     told = json.loads(child.stdout)
     assert told["statuses"] == [0, 125, 125]
-    problem = "no thread can be started; raise the limit of processes (ulimit -u, pids.max of the control group)"
+    problem = (
+        "no thread can be started; raise the limit of processes (ulimit -u, pids.max of the control group)"
+    )
     assert told["lines"] == [f"paddock sandbox: {problem}"] * 2
     assert told["left"] == []
 

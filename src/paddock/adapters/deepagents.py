@@ -43,8 +43,10 @@ from deepagents.backends.utils import (
 )
 
 from paddock.adapters.outcome import TIMED_OUT, file_note, run_line
+from paddock.adapters.text_file import TextFile
 from paddock.client.reference import BoxReference
 from paddock.client.workspace import PROFILE
+from paddock.errors import CallRejected
 from paddock.model.denial import DenialKind
 from paddock.sync.workspace import Target, Workspace
 
@@ -162,7 +164,9 @@ class PaddockSandbox(BaseSandbox):
             replaced = perform_string_replacement(text, old_string, new_string, replace_all)
             if isinstance(replaced, str):
                 return EditResult(error=replaced)
-            self.workspace.write_bytes(file_path, replaced[0].encode())
+            self.workspace.call(TextFile(self.workspace.inner, file_path).exchange(text, replaced[0]))
+        except CallRejected as error:
+            return EditResult(error=f"Error: {error}")
         except OSError as error:
             return EditResult(error=self._why(error, DenialKind.WRITE, file_path))
         except UnicodeDecodeError:

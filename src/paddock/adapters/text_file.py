@@ -14,11 +14,14 @@ from typing import Final
 
 from paddock.client.remote_path import RemotePath
 from paddock.client.workspace import Workspace
-from paddock.errors import CallRejected, InvalidRequest
+from paddock.errors import CallRejected, InvalidRequest, OperationFailed
 from paddock.protocol.fs import MetadataResult
 
 FILE_BYTES: Final = 256 * 1024
 """The largest file to read for a model, unless its framework says otherwise."""
+
+COMPARED_CHARACTERS: Final = 2 * 1024 * 1024
+"""Length of a text that the server itself compares with the file: old and new text fit into one request."""
 
 LISTED: Final = 1000
 """The most names in one listing."""
@@ -101,13 +104,37 @@ class TextFile:
 
     async def insert(self, after_line: int, text: str) -> None:
         """Insert text after a line; after line 0 it comes first."""
-        lines = _LINE.findall(await self.text())
+        old = await self.text()
+        lines = _LINE.findall(old)
         if not 0 <= after_line <= len(lines):
             raise CallRejected(f"there is no line {after_line} in {self.name}; it has {len(lines)}")
         before = "".join(lines[:after_line])
         gap = "\n" if before and not before.endswith("\n") else ""
         end = "" if text.endswith("\n") else "\n"
-        await self.write(f"{before}{gap}{text}{end}{''.join(lines[after_line:])}")
+        await self.exchange(old, f"{before}{gap}{text}{end}{''.join(lines[after_line:])}")
+
+    async def exchange(self, old: str, new: str) -> None:
+        """Replace the content that was read, and nothing that somebody else has written since.
+
+        The server compares both where it can replace the file as a whole; elsewhere the comparison comes just
+        before the write.
+        """
+        there = await self._workspace.open()
+        if old and there.files.has("fsEdit") and max(len(old), len(new)) <= COMPARED_CHARACTERS:
+            try:
+                await (await self.path()).edit((old, new))
+                return
+            except InvalidRequest as error:
+                if not isinstance(error, OSError):
+                    raise self._changed() from error
+            except OperationFailed:
+                pass
+        if await self.text(None) != old:
+            raise self._changed()
+        await self.write(new)
+
+    def _changed(self) -> CallRejected:
+        return CallRejected(f"{self.name} has changed in the meantime; look at it again")
 
     async def _listing(self) -> str:
         path = await self.path()

@@ -60,6 +60,8 @@ class FileTools:
         self._reach = reach
         self._cwd = cwd
         self._limit_tokens = limit_tokens
+        self._changing = asyncio.Lock()
+        """Held from the reading to the writing of a change: each call sees what those before it have done."""
 
     async def read_file(self, call_id: str, arguments: ReadArguments) -> Reply:
         """Return lines of a file with their numbers."""
@@ -80,7 +82,8 @@ class FileTools:
 
         async def edit(opened: Opened) -> str:
             files, real = self._at(opened, path)
-            return await files.edit(real, arguments.old, arguments.new, arguments.count)
+            async with self._changing:
+                return await files.edit(real, arguments.old, arguments.new, arguments.count)
 
         async def look() -> list[_Target]:
             return [await self._written(path)]
@@ -143,7 +146,8 @@ class FileTools:
 
         async def apply(opened: Opened) -> str:
             files = self._executor.files(self._orchestrator.sandbox)
-            return await PatchWriter(files, base, opened).apply(changes)
+            async with self._changing:
+                return await PatchWriter(files, base, opened).apply(changes)
 
         return self._text(await self._change(call_id, "apply_patch", apply, look, patch, base))
 

@@ -1,6 +1,7 @@
 """A patch carried out: everything is checked before the first write, and a failed write is undone.
 
 Each file is replaced as a whole, so that it is the old one or the new one at every moment, whatever happens.
+Nothing is written over what somebody else has changed since it was read, nor put back over that.
 Between the files of one patch there is no such promise against a crash; against a failure, what was written
 is put back, and a call that is cancelled while it writes finishes first.
 """
@@ -19,13 +20,24 @@ from paddock.agent.patch import AddFile, Change, Chunk, DeleteFile, UpdateFile
 from paddock.agent.patch_match import patched
 from paddock.agent.patch_paths import absolute_path
 from paddock.agent.real_path import real_path
-from paddock.errors import InvalidToolCall, NotFound, PaddockError, PatchIncomplete
+from paddock.errors import (
+    InvalidRequest,
+    InvalidToolCall,
+    NotFound,
+    OperationFailed,
+    PaddockError,
+    PatchIncomplete,
+)
 
 Opened = Mapping[str, tuple[FileAccess, str]]
 """Files that need other rights: each by its path, with the access to it and its path without links."""
 
 FINISH_S: Final = 30.0
 """How long a cancelled call may keep writing: far longer than files take."""
+
+CONDITION_BYTES: Final = 4 * 1024 * 1024
+"""Size of a file whose old and new text go to the server together: both fit into a message of 64 MiB, even if
+each byte takes six in JSON."""
 
 
 class _Step(Struct, frozen=True):
@@ -38,6 +50,8 @@ class _Step(Struct, frozen=True):
 
 class PatchWriter:
     """Applies one patch; its paths are below `base`, or absolute.
+
+    Of two patches of one file at the same time, one fails. Apply them one after the other instead.
 
     `opened` has the absolute paths that these files do not let it change, with the files that do, and where
     each path leads.
@@ -76,7 +90,9 @@ class PatchWriter:
             for step in steps:
                 await self._make_directory(step, made)
                 done.append(step)
-                await self._set(step.path, step.after)
+                if not await self._exchange(step.path, step.before, step.after):
+                    done.pop()
+                    raise OperationFailed(f"{step.path} has changed in the meantime; read it again")
                 if step.before is None and step.path in self._origins:
                     await self._give_mode(step.path, self._origins[step.path])
         except PaddockError as error:
@@ -157,12 +173,26 @@ class PatchWriter:
             # Only what was made here is removed again.
             made.append((files, each))
 
-    async def _set(self, path: str, content: bytes | None) -> None:
+    async def _exchange(self, path: str, seen: bytes | None, content: bytes | None) -> bool:
+        """Give a file another content. Return False, and change nothing, if it is no longer as it was seen.
+
+        The server itself compares a text with what it replaces. Otherwise the comparison comes just before.
+        """
         files, real = self._at(path)
-        if content is None:
+        if (texts := _texts(seen, content)) is not None:
+            try:
+                await files.edit(real, texts[0], texts[1], 1)
+            except InvalidRequest:
+                if await self._content(path) != seen:
+                    return False
+                raise
+        elif await self._content(path) != seen:
+            return False
+        elif content is None:
             await files.remove(real, recursive=False)
         else:
             await files.write_file(real, content, atomic=True)
+        return True
 
     async def _give_mode(self, path: str, origin: str) -> None:
         """Let a file that was made have the mode of another, as it was before the patch."""
@@ -175,10 +205,12 @@ class PatchWriter:
         left = []
         for step in reversed(done):
             try:
-                if await self._content(step.path) != step.before:
-                    await self._set(step.path, step.before)
-                    if step.after is None:
-                        await self._give_mode(step.path, step.path)
+                if await self._content(step.path) == step.before:
+                    continue
+                if not await self._exchange(step.path, step.after, step.before):
+                    left.append(step.path)
+                elif step.after is None:
+                    await self._give_mode(step.path, step.path)
             except PaddockError:
                 left.append(step.path)
         for files, directory in reversed(made):
@@ -202,6 +234,16 @@ async def _exists(files: FileAccess, path: str) -> bool:
     except NotFound:
         return False
     return True
+
+
+def _texts(seen: bytes | None, content: bytes | None) -> tuple[str, str] | None:
+    """Return an old and a new content as a server takes them for an edit; None if it takes no such edit."""
+    if not seen or content is None or max(len(seen), len(content)) > CONDITION_BYTES:
+        return None
+    try:
+        return seen.decode(), content.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _patched(path: str, data: bytes, chunks: Sequence[Chunk]) -> bytes:

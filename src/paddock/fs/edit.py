@@ -22,23 +22,59 @@ SURPLUS_COUNTED = 100
 """Limit of surplus occurrences to count: a large file may hold millions, for each edit."""
 
 
+ATTEMPTS = 16
+"""How often to try. A try fails if somebody else has changed the file since it was read. Of edits at the same
+time one succeeds each time, and hardly anybody makes more of them than this in one file."""
+
+
 def edit(operation: Edit) -> Edited:
-    """Make all of the edits, or raise RequestError and change nothing."""
+    """Make all of the edits, or raise RequestError and change nothing.
+
+    Edits of one file at the same time are made one after the other, and none is lost.
+    """
     path = operation.path
     try:
-        descriptor = open_to_read(path, follow=operation.follow)
-        try:
-            status = os.fstat(descriptor)
-            old = read_fully(descriptor, operation.max_bytes + 1, 0)
-        finally:
-            os.close(descriptor)
-        _refuse_large(path, len(old), operation.max_bytes)
-        new = apply(old, operation.edits, operation.max_bytes)
-        if new != old:
-            _replace(path, new, status, follow=operation.follow)
+        for _ in range(ATTEMPTS):
+            if (versions := _attempt(operation)) is not None:
+                return Edited(diff=unified_diff(path.decode("utf-8", "replace"), *versions))
     except OSError as error:
         raise map_os_error(error, "edit", path) from error
-    return Edited(diff=unified_diff(path.decode("utf-8", "replace"), old, new))
+    raise InvalidRequest(
+        f"{os.fsdecode(path)!r} has changed in the meantime, again and again, so nothing was written; "
+        "try again when it is left alone"
+    )
+
+
+def _attempt(operation: Edit) -> tuple[bytes, bytes] | None:
+    """Return the old and the new content; None if somebody else has changed the file in the meantime."""
+    path = operation.path
+    # Open until the end: the kernel gives its number to no other file.
+    descriptor = open_to_read(path, follow=operation.follow)
+    try:
+        status = os.fstat(descriptor)
+        old = read_fully(descriptor, operation.max_bytes + 1, 0)
+        _refuse_large(path, len(old), operation.max_bytes)
+        new = apply(old, operation.edits, operation.max_bytes)
+        if new == old:
+            return old, new
+        replacement = Replacement(path, follow=operation.follow)
+
+        def is_unchanged() -> bool:
+            # Ask about the file that will be replaced: its path could lead to another one by now.
+            now = replacement.status()
+            if now is None or _version(now) != _version(status):
+                return False
+            # A write within one tick of the kernel's clock leaves the time of the last one.
+            return read_fully(descriptor, len(old) + 1, 0) == old
+
+        try:
+            write_all(replacement.descriptor, new)
+        except BaseException:
+            replacement.discard()
+            raise
+        return (old, new) if replacement.publish_if(is_unchanged) else None
+    finally:
+        os.close(descriptor)
 
 
 def apply(data: bytes, edits: Sequence[TextEdit], max_bytes: int) -> bytes:
@@ -118,21 +154,5 @@ def _refuse_large(path: bytes, size_bytes: int, limit_bytes: int) -> None:
         raise InvalidRequest(f"{os.fsdecode(path)!r} is too large to edit: limit is {limit_bytes} bytes")
 
 
-def _version(status: os.stat_result) -> tuple[int, int, int, int]:
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _replace(path: bytes, data: bytes, seen: os.stat_result, *, follow: bool) -> None:
-    replacement = Replacement(path, follow=follow)
-    try:
-        write_all(replacement.descriptor, data)
-        # Read from the file that will be replaced: its path could lead to another file by now.
-        now = replacement.status()
-        if now is None or _version(now) != _version(seen):
-            raise InvalidRequest(
-                f"{os.fsdecode(path)!r} has changed in the meantime, so nothing was written; read it again"
-            )
-    except BaseException:
-        replacement.discard()
-        raise
-    replacement.publish()
+def _version(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -12,10 +12,12 @@ import errno
 import os
 import re
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 
 from paddock.errors import InvalidRequest, OperationFailed
 from paddock.fs import resolve
+from paddock.fs.directory_lock import Lock, locked
 from paddock.fs.set_id import SET_ID
 
 _REPLACING = b"-replacing"
@@ -24,7 +26,7 @@ _KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access")
 
 
 class Replacement:
-    """A file under way to `path`. Exactly one of `publish` and `discard` must follow.
+    """A file under way to `path`. Exactly one of `publish`, `publish_if` and `discard` must follow.
 
     Raises OSError if no file can be there, and InvalidRequest if something other than a file is.
     """
@@ -54,27 +56,54 @@ class Replacement:
         Raises OSError, or OperationFailed if the owner of the old file can't be kept. One failure comes after
         the new file is in its place, and its OperationFailed says so: a crash may still undo the change.
         """
+        self._publish(None)
+
+    def publish_if(self, is_still_right: Callable[[], bool]) -> bool:
+        """Do what `publish` does, but discard the file and return False if it is no longer right.
+
+        No other replacement comes between the question and the new file, wherever the directory can be
+        locked. Raises OperationFailed also if another program keeps it locked.
+        """
+        return self._publish(is_still_right)
+
+    def _publish(self, is_still_right: Callable[[], bool] | None) -> bool:
         listing = None
         try:
             if self._old is not None:
                 self._take_after(self._old)
             # Open the directory before the file is in its place: a failure after the rename must not suggest
             # that nothing has changed.
-            listing = self._open_to_sync()
+            listing = self._open_to_list()
             os.fsync(self.descriptor)
-            if self._temporary is None:
-                self._temporary = _temporary_name(is_replacing=self._old is not None)
-                os.link(
-                    f"/proc/self/fd/{self.descriptor}".encode(), self._temporary, dst_dir_fd=self._directory
-                )
-            os.rename(self._temporary, self._name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
-            self._temporary = None
+            with locked(listing) as lock:
+                if is_still_right is not None:
+                    self._refuse_busy(lock)
+                    if not is_still_right():
+                        return False
+                self._put_in_place()
             if listing is not None:
                 self._sync(listing)
         finally:
             if listing is not None:
                 os.close(listing)
             self.discard()
+        return True
+
+    def _refuse_busy(self, lock: Lock) -> None:
+        # Whoever replaces a file without looking at it does not depend on the lock. It waits only for the
+        # sake of those who look.
+        if lock is Lock.BUSY:
+            raise OperationFailed(
+                f"nothing was written: another program keeps the directory of {os.fsdecode(self._name)!r} "
+                "locked (flock); try again when it has let go"
+            )
+
+    def _put_in_place(self) -> None:
+        if self._temporary is None:
+            self._temporary = _temporary_name(is_replacing=self._old is not None)
+            os.link(f"/proc/self/fd/{self.descriptor}".encode(), self._temporary, dst_dir_fd=self._directory)
+        os.rename(self._temporary, self._name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
+        self._temporary = None
 
     def discard(self) -> None:
         """Drop the new file and leave the old one as it was. Closes the descriptor."""
@@ -137,8 +166,8 @@ class Replacement:
             finally:
                 os.close(old)
 
-    def _open_to_sync(self) -> int | None:
-        # A directory that we may write but not read can't be synced.
+    def _open_to_list(self) -> int | None:
+        # A directory that we may write but not read can't be synced, nor locked.
         with suppress(PermissionError):
             return os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._directory)
         return None

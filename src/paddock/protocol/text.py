@@ -81,7 +81,8 @@ class TextEdit(Params, frozen=True, kw_only=True):
 class EditParams(Params, frozen=True, kw_only=True):
     """Replace parts of a file of at most 8 MiB, one after the other: all of them, or none.
 
-    The server replaces the file as a whole and keeps its mode, its owner and its line endings.
+    The server replaces the file as a whole and keeps its mode, its owner and its line endings. If somebody
+    else changes it meanwhile, the server makes the edits in what is there then, or none.
     """
 
     path: HostPath

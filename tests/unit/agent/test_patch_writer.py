@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from paddock.agent.box_executor import BoxFiles
 from paddock.agent.fake_executor import FakeExecutor
 from paddock.agent.fake_files import FakeFiles
 from paddock.agent.patch import AddFile, Change, Chunk, DeleteFile, UpdateFile, parse_patch
-from paddock.agent.patch_writer import PatchWriter
+from paddock.agent.patch_writer import CONDITION_BYTES, PatchWriter
+from paddock.client.files import Files
 from paddock.errors import (
     InvalidRequest,
     InvalidToolCall,
@@ -24,6 +26,7 @@ from paddock.errors import (
     PatchIncomplete,
     PatchMismatch,
 )
+from paddock.protocol.fs import MetadataResult
 
 PATCH = """\
 *** Begin Patch
@@ -137,6 +140,98 @@ async def test_call_that_is_cancelled_while_it_writes_leaves_no_half_of_a_patch(
         await call
     assert (executor.contents == before) == bool(refused)
     assert ("/work/d.txt" in executor.contents) == bool(refused)
+
+
+class Interfering(BoxFiles):
+    """Files of a box; somebody else does something just before the change of one of them."""
+
+    def __init__(self, files: Files, path: Path, interfere: Callable[[Path], object]) -> None:
+        super().__init__(files)
+        self._path = path
+        self._interfere = iter([interfere])
+
+    async def edit(self, path: str, old: str, new: str, count: int) -> str:
+        if path == str(self._path):
+            for interfere in self._interfere:
+                interfere(self._path)
+        return await super().edit(path, old, new, count)
+
+
+def without_conditions(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a server be one of the reference protocol."""
+    monkeypatch.setattr(files, "has", lambda capability: capability == "atomicWrites")
+
+
+@pytest.mark.parametrize("is_reference", [False, True])
+async def test_what_somebody_else_has_written_since_a_file_was_read_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_reference: bool
+) -> None:
+    (tmp_path / "a.txt").write_text("a\n")
+    (tmp_path / "b.txt").write_text("b\n")
+    text = "*** Begin Patch\n*** Add File: new/c.txt\n+c\n*** Update File: a.txt\n@@\n-a\n+A\n"
+    text += "*** Update File: b.txt\n@@\n-b\n+B\n*** End Patch"
+    async with paddock.connect() as box:
+        if is_reference:
+            without_conditions(box.fs, monkeypatch)
+        files = Interfering(box.fs, tmp_path / "b.txt", lambda path: path.write_text("theirs\n"))
+        with pytest.raises(PatchIncomplete, match=r"b.txt has changed in the meantime") as raised:
+            await PatchWriter(files, str(tmp_path)).apply(parse_patch(text))
+    assert raised.value.left == []
+    assert (tmp_path / "a.txt").read_text() == "a\n"
+    assert (tmp_path / "b.txt").read_text() == "theirs\n"
+    assert sorted(os.listdir(tmp_path)) == ["a.txt", "b.txt"]
+
+
+async def test_what_somebody_else_has_written_after_a_patch_is_not_undone_with_it(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a\n")
+    (tmp_path / "b.txt").write_text("b\n")
+    text = "*** Begin Patch\n*** Update File: a.txt\n@@\n-a\n+A\n"
+    text += "*** Update File: b.txt\n@@\n-b\n+B\n*** End Patch"
+
+    def interfere(path: Path) -> None:
+        path.write_text("theirs\n")
+        (tmp_path / "a.txt").write_text("theirs too\n")
+
+    async with paddock.connect() as box:
+        files = Interfering(box.fs, tmp_path / "b.txt", interfere)
+        with pytest.raises(PatchIncomplete, match="could not be put back") as raised:
+            await PatchWriter(files, str(tmp_path)).apply(parse_patch(text))
+    assert raised.value.left == [str(tmp_path / "a.txt")]
+    assert (tmp_path / "a.txt").read_text() == "theirs too\n"
+    assert (tmp_path / "b.txt").read_text() == "theirs\n"
+
+
+@pytest.mark.parametrize(
+    ("seen", "change"),
+    [
+        (None, AddFile("file", "mine\n")),
+        (b"", AddFile("file", "mine\n")),
+        (b"\xff", AddFile("file", "mine\n")),
+        (b"x" * (CONDITION_BYTES + 1), AddFile("file", "mine\n")),
+        (b"seen\n", DeleteFile("file")),
+    ],
+)
+async def test_no_change_is_made_over_what_was_not_there_when_it_was_read(
+    tmp_path: Path, seen: bytes | None, change: Change
+) -> None:
+    path = tmp_path / "file"
+    if seen is not None:
+        path.write_bytes(seen)
+
+    looked: list[str] = []
+    async with paddock.connect() as box:
+
+        async def metadata_of(name: str) -> MetadataResult:
+            looked.append(name)
+            if looked.count(str(path)) == 2:
+                path.write_bytes(b"theirs\n")
+            return await box.fs.metadata(name)
+
+        files = BoxFiles(box.fs)
+        files.metadata = metadata_of  # type: ignore[assignment]
+        with pytest.raises(PatchIncomplete, match="has changed in the meantime"):
+            await PatchWriter(files, str(tmp_path)).apply((change,))
+    assert path.read_bytes() == b"theirs\n"
 
 
 async def test_directory_that_somebody_else_has_filled_stays_when_a_patch_is_undone(tmp_path: Path) -> None:

@@ -264,7 +264,8 @@ run_and_end()
 
 
 @pytest.mark.parametrize(
-    ("command", "problem"), [("sleep 60", "can't read the input"), ("echo; sleep 60", "can't write the output")]
+    ("command", "problem"),
+    [("sleep 60", "can't read the input"), ("echo; sleep 60", "can't write the output")],
 )
 def test_streams_for_which_there_is_no_thread_are_a_failure_of_our_own(
     tmp_path: Path, command: str, problem: str

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import stat
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import cycle, repeat
 from pathlib import Path
 
 import pytest
@@ -17,9 +19,11 @@ from hypothesis import strategies as st
 from paddock.errors import InvalidRequest, NotFound, RequestError
 from paddock.fs import diff as diff_module
 from paddock.fs import edit as edit_module
+from paddock.fs.content import write_file
 from paddock.fs.diff import unified_diff
-from paddock.fs.operation import Edit, TextEdit
+from paddock.fs.operation import Edit, TextEdit, WriteFile
 from paddock.fs.operations import Operations
+from tests.unit.fs.places import threads, worker
 
 
 async def edit(files: Operations, path: Path, *edits: TextEdit, max_bytes: int = 1000) -> str:
@@ -92,22 +96,103 @@ def test_a_link_is_followed_and_stays_a_link(tmp_path: Path) -> None:
     assert target.read_bytes() == b"new"
 
 
+def interfering(monkeypatch: pytest.MonkeyPatch, changes: Iterator[Callable[[], object]]) -> None:
+    """Let somebody else change something while edits are made, at the last moment before it is noticed."""
+    fsync = os.fsync
+
+    def interfere(descriptor: int) -> None:
+        fsync(descriptor)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            next(changes, lambda: None)()
+
+    monkeypatch.setattr(os, "fsync", interfere)
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Do what most editors do."""
+    path.with_name("other").write_bytes(data)
+    path.with_name("other").replace(path)
+
+
+def rewrite_unseen(path: Path, data: bytes) -> None:
+    """Write as many bytes as there are, within one tick of the clock."""
+    path.write_bytes(data)
+    os.utime(path, ns=(0, 0))
+
+
+@pytest.mark.parametrize("change_it", [Path.write_bytes, replace, rewrite_unseen])
 def test_a_change_of_somebody_else_meanwhile_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change_it: Callable[[Path, bytes], object]
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old one")
+    os.utime(path, ns=(0, 0))
+    if change_it is rewrite_unseen:
+        monkeypatch.setattr(edit_module, "_version", lambda status: status.st_mtime_ns)
+    interfering(monkeypatch, iter([lambda: change_it(path, b"old two")]))
+    edit_module.edit(Edit(path=bytes(path), edits=[change(b"old", b"new")], max_bytes=1000))
+    assert path.read_bytes() == b"new two"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_an_edit_that_no_longer_fits_what_somebody_else_has_made_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
-    apply = edit_module.apply
-
-    def interfere(data: bytes, edits: list[TextEdit], max_bytes: int) -> bytes:
-        path.write_bytes(b"theirs")
-        return apply(data, edits, max_bytes)
-
-    monkeypatch.setattr(edit_module, "apply", interfere)
-    with pytest.raises(InvalidRequest, match="has changed in the meantime"):
+    interfering(monkeypatch, iter([lambda: path.write_bytes(b"theirs")]))
+    with pytest.raises(InvalidRequest, match="occurs 0 times"):
         edit_module.edit(Edit(path=bytes(path), edits=[change(b"old", b"new")], max_bytes=1000))
     assert path.read_bytes() == b"theirs"
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_mode_that_somebody_else_sets_meanwhile_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    interfering(monkeypatch, iter([lambda: path.chmod(0o711)]))
+    edit_module.edit(Edit(path=bytes(path), edits=[change(b"old", b"new")], max_bytes=1000))
+    assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"new", 0o711)
+
+
+def test_a_file_that_never_stands_still_is_not_edited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    interfering(monkeypatch, repeat(lambda: path.write_bytes(path.read_bytes() + b".")))
+    with pytest.raises(InvalidRequest, match=r"has changed in the meantime.*nothing was written"):
+        edit_module.edit(Edit(path=bytes(path), edits=[change(b"old", b"new")], max_bytes=1000))
+    assert path.read_bytes() == b"old" + b"." * edit_module.ATTEMPTS
+
+
+async def test_edits_of_one_file_at_one_time_are_all_made_whoever_makes_them(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    async with threads() as here, worker() as (there, _), worker() as (elsewhere, _):
+        for _ in range(5):
+            path.write_bytes(b"".join(b"line %d\n" % number for number in range(9)))
+            makers: Iterator[Operations] = cycle([here, there, elsewhere])
+            edits = [
+                edit(next(makers), path, change(b"line %d\n" % number, b"done %d\n" % number))
+                for number in range(9)
+            ]
+            await asyncio.gather(*edits)
+            assert path.read_bytes() == b"".join(b"done %d\n" % number for number in range(9))
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("is_atomic", [True, False])
+async def test_an_edit_and_a_whole_content_at_one_time_leave_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_atomic: bool
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old a")
+    whole = WriteFile(path=bytes(path), data=b"old b", is_atomic=is_atomic)
+    interfering(monkeypatch, iter([lambda: write_file(whole)]))
+    edit_module.edit(Edit(path=bytes(path), edits=[change(b"old", b"new")], max_bytes=1000))
+    assert path.read_bytes() == b"new b"
 
 
 @pytest.mark.parametrize(

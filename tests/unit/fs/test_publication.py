@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import io
 import os
 import stat
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from paddock.errors import OperationFailed, RequestError
-from paddock.fs import resolve, unfinished_tree
-from paddock.fs.operation import MIB, Search, SearchKind
+from paddock.fs import directory_lock, resolve, unfinished_tree
+from paddock.fs.operation import MIB, Edit, Search, SearchKind, TextEdit
+from paddock.fs.operations import Operations
 from paddock.fs.replacement import Replacement
 from paddock.fs.search import search
 from paddock.fs.tree_writer import TreeWriter
 from tests.sandbox.shortage import room_for
+from tests.unit.fs.places import NOBODY
 
 DEPTH = 60
 
@@ -50,6 +54,87 @@ def test_a_file_whose_directory_can_not_be_opened_is_not_replaced(tmp_path: Path
         replacement.publish()
     assert file.read_text() == "old"
     assert os.listdir(tmp_path) == ["file"]
+
+
+@contextmanager
+def locked_by_another(directory: Path) -> Iterator[None]:
+    """Hold the lock that every program may hold that can read the directory."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def test_a_file_is_replaced_on_a_condition_only_while_nobody_else_can_replace_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory_lock, "WAIT_S", 0.01)
+    file = tmp_path / "file"
+    with (
+        locked_by_another(tmp_path),
+        pytest.raises(OperationFailed, match=r"another program keeps the directory .* locked"),
+    ):
+        replacement_of(file).publish_if(lambda: True)
+    assert file.read_text() == "old"
+    assert not replacement_of(file).publish_if(lambda: False)
+    assert file.read_text() == "old"
+    assert os.listdir(tmp_path) == ["file"]
+
+    def is_locked() -> bool:
+        with pytest.raises(BlockingIOError), locked_by_another(tmp_path):
+            pass
+        return True
+
+    monkeypatch.setattr(fcntl, "flock", partial(never_waiting, fcntl.flock))
+    assert replacement_of(file).publish_if(is_locked)
+    assert file.read_text() == "new"
+    with locked_by_another(tmp_path):
+        pass
+
+
+def never_waiting(flock: Callable[[int, int], None], descriptor: int, operation: int) -> None:
+    flock(descriptor, operation | (0 if operation == fcntl.LOCK_UN else fcntl.LOCK_NB))
+
+
+def test_a_program_that_keeps_a_directory_locked_keeps_nobody_from_replacing_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory_lock, "WAIT_S", 0.01)
+    file = tmp_path / "file"
+    with locked_by_another(tmp_path):
+        replacement_of(file).publish()
+    assert file.read_text() == "new"
+
+
+@pytest.mark.parametrize("number", [errno.EBADF, errno.ENOLCK])
+def test_a_file_is_replaced_on_a_condition_where_there_are_no_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    file = tmp_path / "file"
+    assert replacement_of(file).publish_if(lambda: True)
+    assert file.read_text() == "new"
+
+
+async def test_a_file_is_edited_in_a_directory_that_may_not_be_listed(
+    ordinary_files: Operations, open_place: Path
+) -> None:
+    file = open_place / "file"
+    file.write_bytes(b"old")
+    if os.geteuid() == 0:
+        os.chown(file, NOBODY, NOBODY)
+    os.chmod(open_place, 0o333)
+    try:
+        edits = [TextEdit(old=b"old", new=b"new", count=1)]
+        await ordinary_files.perform(Edit(path=bytes(file), edits=edits, max_bytes=100))
+    finally:
+        os.chmod(open_place, 0o755)
+    assert file.read_bytes() == b"new"
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EINVAL])

@@ -15,6 +15,10 @@ pytestmark = [
     each_user,
 ]
 
+needs_overlays = pytest.mark.skipif(
+    "\toverlay\n" not in Path("/proc/filesystems").read_text(), reason="needs overlays"
+)
+
 
 def test_kernel_and_state_of_paddock_are_out_of_reach_through_other_mounts(
     user: int, new_directory: Path
@@ -23,7 +27,25 @@ def test_kernel_and_state_of_paddock_are_out_of_reach_through_other_mounts(
 
 
 def test_mounts_that_others_cover_hide_no_second_mount(user: int, new_directory: Path) -> None:
-    assert told_by("second_mounts", "covered", user, new_directory)["tried"] == ["write a file"]
+    assert told_by("second_mounts", "confined-covered", user, new_directory)["tried"] == ["write a file"]
+
+
+@needs_overlays
+def test_overlay_of_a_directory_shows_no_state_of_paddock(user: int, new_directory: Path) -> None:
+    tried = told_by("second_mounts", "confined-overlaid", user, new_directory)["tried"]
+    assert tried == ["read a file", "write a file"]
+
+
+@needs_overlays
+def test_overlay_of_a_directory_shows_everything_outside(user: int, new_directory: Path) -> None:
+    tried = told_by("second_mounts", "plain-overlaid", user, new_directory)["tried"]
+    assert tried[-5:] == [
+        "write Paddock's state",
+        "write a rule",
+        "list Paddock's state",
+        "read a file",
+        "write a file",
+    ]
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -27,6 +27,7 @@ from paddock.sandbox.host.look import KernelFile
 from paddock.sandbox.host.lookup_record import LookupRecord
 from paddock.sandbox.host.mount_alias import aliases_in, aliases_of
 from paddock.sandbox.host.mounted_file import MountedFile
+from paddock.sandbox.host.overlay_layer import layers_in
 from paddock.sandbox.plan.plan import Plan, PlanInput, grants_of, reach_of
 from paddock.sandbox.plan_memory import PlanMemory
 from paddock.sandbox.profile.access import SLASH_TMP, AccessTable, Grants, grants_tmpdir, names_minimal
@@ -154,23 +155,24 @@ class Planner:
         record = LookupRecord() if lookups is None else lookups
         record.note(question.installed_files, "", self._installed)
         table = _mount_table(record)
-        own = (*self._own, *aliases_of(table, self._own))
+        layers = layers_in(table, partial(record.ask, question.real_directories))
+        own = (*self._own, *aliases_of(table, self._own, layers))
         private = _resolved(self._private, record)
         rules_directories = _resolved(self._rules_directories, record)
         surroundings = surroundings_of(
             project_roots,
             self._tmpdir,
-            (*private, *aliases_of(table, private)),
+            (*private, *aliases_of(table, private, layers)),
             own,
             self._own_links,
             self._own_searched,
-            (*self._rules_directories, *aliases_of(table, rules_directories)),
+            (*self._rules_directories, *aliases_of(table, rules_directories, layers)),
             private_names=self._private,
             needs_minimal=names_minimal(profile),
             lookups=record,
         )
         kernels = kernel_mounts(table)
-        shown_twice = aliases_in(table, (*self._own, *private, *rules_directories))
+        shown_twice = aliases_in(table, (*self._own, *private, *rules_directories), layers)
         record.is_complete &= not shown_twice and not may_have_kernel_mounts(table)
         grants = grants_of(profile, surroundings)
         own_names: tuple[str, ...] = ()

@@ -72,6 +72,7 @@ _ANSWERING: Final = {
     for each in (
         question.status,
         question.real_path,
+        question.real_directories,
         question.exists,
         question.is_directory,
         question.is_empty,

@@ -13,7 +13,7 @@ import stat
 
 from paddock import installation, own_program
 from paddock.sandbox.host import device_node, hard_link, kernel_file, linkless
-from paddock.sandbox.host.absence import NO_FILE, OUT_OF_REACH, refuse_unless
+from paddock.sandbox.host.absence import ABSENT, NO_FILE, OUT_OF_REACH, refuse_unless
 from paddock.sandbox.host.linkless import identity_without_links, status_at
 from paddock.sandbox.host.placeholder import (
     PLACEHOLDER_MODES,
@@ -79,6 +79,12 @@ def status(path: str) -> Status | int:
 def real_path(path: str) -> str:
     """Return a path without links."""
     return linkless.real_path(path)
+
+
+def real_directories(names: str) -> tuple[str, ...]:
+    """Return where each of these leads, without links; an empty path where there is nothing. The names are
+    separated by NUL."""
+    return tuple("" if status_at(name) in ABSENT else real_path(name) for name in names.split("\0"))
 
 
 def exists(path: str) -> bool:

@@ -205,9 +205,12 @@ def _with_aliases(way: Sequence[bytes]) -> list[bytes]:
         raise InvalidRequest(f"the path leads through more than {MAX_ALIASED_PATHS} others")
     # Few clients ask for this.
     from paddock.sandbox.host.mount_alias import aliases_of
+    from paddock.sandbox.host.overlay_layer import layers_in
     from paddock.sandbox.host.propagation import read_table
+    from paddock.sandbox.host.question import real_directories
 
-    aliases = aliases_of(read_table(), tuple(map(os.fsdecode, way)))
+    table = read_table()
+    aliases = aliases_of(table, tuple(map(os.fsdecode, way)), layers_in(table, real_directories))
     return [*(alias for each in aliases if (alias := os.fsencode(each)) not in way), *way]
 
 

@@ -31,7 +31,7 @@ def run(options: list[str], *, has_threads: bool) -> int:
     pid = os.fork()
     if pid == 0:
         if not has_threads:
-            threading.Thread.start = refuse  # type: ignore[method-assign]
+            threading.Thread.start = refuse  # type: ignore[method-assign, assignment]
         os._exit(main(["sandbox", *options, "--", "sh", "-c", "sleep 0.2; echo > ran"]))
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     with suppress(ChildProcessError):

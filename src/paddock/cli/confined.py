@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import select
 from contextlib import contextmanager, nullcontext, suppress
 from types import FrameType
 
 from paddock.cli import exit_status
 from paddock.cli.child import Child
 from paddock.cli.confined_streams import ConfinedStreams
-from paddock.cli.descriptor import STDERR
+from paddock.cli.descriptor import STDERR, is_read
 from paddock.cli.job_control import stopped_together, unstopped
 from paddock.cli.message import tell
 from paddock.errors import PaddockError
@@ -137,14 +136,14 @@ def _run(confined: Confined, network: ConfinedNetwork | None, meanwhile: Callabl
     reports = confined.ended(was_killed=status < 0)
     was_made_to_end = _was_made_to_end(status, signals.numbers, reports)
     problem = streams.finish(PATIENCE_S if was_made_to_end else None)
-    may_tell = not was_made_to_end or _is_read(STDERR, PATIENCE_S)
+    may_tell = not was_made_to_end or is_read(STDERR, PATIENCE_S)
     if status > 0 and confined.has_view and not reports:
         # The command was never reached; what bubblewrap has written to stderr says why.
         if may_tell:
             tell("bubblewrap could not make the sandbox, and the command was not started")
         return Ended(exit_status.OWN_FAILURE, may_tell)
     if problem is not None:
-        if _is_read(STDERR, 0):
+        if is_read(STDERR, 0):
             tell(f"can't write the command's output: {problem.strerror}")
         status = status or exit_status.OWN_FAILURE
     return Ended(status if status >= 0 else exit_status.of_signal(-status), may_tell)
@@ -196,13 +195,6 @@ def _was_made_to_end(status: int, passed_on: set[int], reports: Iterable[Report]
         return True
     # Others may be caught by a command that goes on.
     return not passed_on.isdisjoint(ENDING) or (bool(passed_on) and status != 0)
-
-
-def _is_read(fd: int, patience_s: float) -> bool:
-    """Return whether a line can be written there now, or within this time."""
-    room = select.poll()
-    room.register(fd, select.POLLOUT)
-    return bool(room.poll(patience_s * 1000))
 
 
 class CommandSignals:

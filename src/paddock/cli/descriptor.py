@@ -28,3 +28,10 @@ def write_all(fd: int, data: bytes) -> None:
             room = select.poll()
             room.register(fd, select.POLLOUT)
             room.poll()
+
+
+def is_read(fd: int, patience_s: float) -> bool:
+    """Return whether a line can be written there now, or within this time."""
+    room = select.poll()
+    room.register(fd, select.POLLOUT)
+    return bool(room.poll(patience_s * 1000))

@@ -2,6 +2,10 @@
 
 Bytes pass unchanged, signals reach the process, and its terminal has the size of this one. `streams` reads
 and writes the standard streams.
+
+A process may leave others behind that hold its output. This waits for them too: they may be on their way to
+their own end. But no signal reaches them from here, so once the process has ended, a signal to end is for
+this one. The status stays that of the process.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from paddock.cli import exit_status
 from paddock.cli.descriptor import STDERR, STDIN, STDOUT, write_all
 from paddock.cli.input_queue import InputQueue
 from paddock.cli.signal_reader import signals_read
-from paddock.cli.signal_set import PASSED_ON, not_ignored
+from paddock.cli.signal_set import LEAVING, PASSED_ON, not_ignored
 from paddock.cli.streams import raw_terminal, read_input, window_size
 from paddock.cli.terminal_modes import TerminalModes
 from paddock.client.process import Process
@@ -36,6 +40,13 @@ if TYPE_CHECKING:
     from paddock.cli.connection_watch import ConnectionWatch
     from paddock.cli.exec_prompt import ExecPrompt
     from paddock.cli.output_writer import OutputWriter
+
+PAUSE_S: Final = 0.2
+"""The rest of a command's output comes without such a pause, unless its reader is stuck: the server has it
+already, and a link takes a fraction of that."""
+
+REST_S: Final = 2.0
+"""How long that rest may take in all, where others write without end."""
 
 INPUT_BYTES: Final = 64 * 1024
 """Input that waits for the process, and that is sent at once: one pipe's capacity (pipe(7))."""
@@ -66,11 +77,15 @@ class Relay:
         self._process = process
         self._is_terminal = is_terminal
         self._has_stdin = has_stdin
+        self.is_left = False
+        """Whether this has ended because a signal said so, and not with the output."""
         self._signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
         self._input = InputQueue(INPUT_BYTES)
         self._writer: OutputWriter | None = None
         self._ending: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         """Set where this ends before the output does."""
+        self._piece_count = 0
+        """Pieces of output that are written."""
 
     async def run(self) -> Outcome:
         """Pass everything on until the end of the output; a second call makes no sense."""
@@ -97,9 +112,19 @@ class Relay:
         if output.done():
             return await output
         if self._ending.done():
+            await self._rest_of(output)
             return await self._ending
         problem = "gave up; the command may run until its server ends the session"
         return Outcome(exit_status.INTERRUPTED, problem)
+
+    async def _rest_of(self, output: asyncio.Task[Outcome]) -> None:
+        """Wait for what the process itself has written, as far as somebody reads it."""
+        count = -1
+        with suppress(TimeoutError):
+            async with asyncio.timeout(REST_S):
+                while not output.done() and count != self._piece_count:
+                    count = self._piece_count
+                    await asyncio.wait((output,), timeout=PAUSE_S)
 
     def _finish(self, outcome: Outcome) -> None:
         if not self._ending.done():
@@ -120,6 +145,7 @@ class Relay:
                 self._modes.feed(output.data)
                 async with self._screen(fd):
                     await self._started_writer().write(fd, output.data)
+                self._piece_count += 1
             return Outcome(exit_status.of_command(await self._process.wait()))
         except BrokenPipeError:
             # A program that ran here would be killed by SIGPIPE without a word.
@@ -186,8 +212,14 @@ class Relay:
         return signals_read(numbers, self._caught)
 
     def _caught(self, number: signal.Signals) -> None:
-        if self._watch is None or not self._watch.signalled(number):
+        if self._watch is not None and self._watch.signalled(number):
+            return
+        status = self._process.exit_code
+        if status is None or number not in LEAVING:
             self._signals.put_nowait(number)
+        else:
+            self.is_left = True
+            self._finish(Outcome(exit_status.of_command(status)))
 
     async def _pass_signals(self) -> None:
         while True:

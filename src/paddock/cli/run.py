@@ -67,6 +67,11 @@ exit status:
   the command's own, 128+n if signal n ended it, 127 if paddock did not find it, 126 if
   the system could not execute it, and 125 if paddock itself failed. With --detach, 0
   once the command runs.
+
+  Paddock waits for all output, also for that of processes which the command leaves
+  behind. Once the command has ended, SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGQUIT end
+  that wait. The status stays the command's, and the server inside paddock ends what is
+  left behind.
 """
 
 VERB = "run"
@@ -306,7 +311,7 @@ def _connect(
 
 
 async def _run(arguments: argparse.Namespace, command: list[str], cwd: str | None) -> int:
-    from paddock.cli.descriptor import STDIN, STDOUT
+    from paddock.cli.descriptor import STDERR, STDIN, STDOUT, is_read
     from paddock.cli.relay import Relay
     from paddock.cli.streams import has_piped_input
 
@@ -343,6 +348,9 @@ async def _run(arguments: argparse.Namespace, command: list[str], cwd: str | Non
             await box.detach()
     if prompt is not None:
         prompt.close()
+    if relay.is_left and not is_read(STDERR, 0):
+        # On a terminal that is stopped, a message would keep this process from ending too.
+        return outcome.status
     if arguments.profile is not None and process.ending is not None:
         from paddock.cli.denial_text import explanations
         from paddock.sandbox.profile.enforced import limits_of

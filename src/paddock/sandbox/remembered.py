@@ -147,7 +147,7 @@ class Scene:
         with contextlib.suppress(FileExistsError):
             os.mkdir(directory, 0o700)
         _forget_old_ones(directory)
-        # Not the pid: where that is always the same, as in a container, one killed writer would end all others.
+        # Not the pid: where that is always the same (a container), a killed writer would stop all others.
         unfinished = f"{self._file}.{os.urandom(UNFINISHED_BYTES).hex()}"
         file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
+import sys
+import termios
 from collections.abc import Iterator
 
 import pytest
@@ -308,6 +311,29 @@ def test_a_process_without_input_says_so_and_goes_on(served_operator: Operator) 
         assert any(line.startswith(told) for line in lines)
         served_operator.output("kill", process_id)
         assert child.wait(PATIENCE_S) == 143
+
+
+def test_a_reader_that_is_stuck_keeps_nobody_from_leaving(served_operator: Operator) -> None:
+    process_id = served_operator.detach("--", "yes")
+    with subprocess.Popen(
+        [*PADDOCK, "attach", process_id],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        env=os.environ | served_operator.env,
+    ) as child:
+        assert child.stdout is not None
+        pipe = child.stdout.fileno()
+        room = os.fpathconf(pipe, "PC_PIPE_BUF")
+        capacity = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
+        while held_bytes(pipe) <= capacity - room:
+            assert child.poll() is None
+        child.terminate()
+        assert child.wait(PATIENCE_S) == 128 + signal.SIGTERM
+    assert is_running(served_operator, process_id)
+
+
+def held_bytes(pipe: int) -> int:
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def test_without_any_input_the_input_of_the_process_stays_open(served_operator: Operator) -> None:

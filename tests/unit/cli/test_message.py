@@ -19,7 +19,7 @@ def test_a_message_keeps_its_lines_and_nothing_else_that_a_terminal_obeys() -> N
 
 def test_a_message_that_can_not_be_written_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     # Unbuffered below, so that nothing is left to be written when it is closed.
-    with io.TextIOWrapper(FileIO("/dev/full", "w"), write_through=True) as full:  # type: ignore[arg-type]
+    with io.TextIOWrapper(FileIO("/dev/full", "w"), write_through=True) as full:
         monkeypatch.setattr(sys, "stderr", full)
         tell("it failed", "run")
         assert failed("it failed", "run", 42) == 42

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -209,6 +210,34 @@ def test_a_signal_reaches_the_command(number: signal.Signals) -> None:
         child.send_signal(number)
         assert child.stdout.readline() == f"got {name}\n".encode()
         assert child.wait(PATIENCE_S) == 42
+
+
+def await_end(pid: int) -> None:
+    """Wait until nothing reaches a process any more that is no child of ours."""
+    with suppress(ProcessLookupError):
+        ended = os.pidfd_open(pid)
+        poll = select.poll()
+        poll.register(ended, select.POLLIN)
+        assert poll.poll(PATIENCE_S * 1000)
+        os.close(ended)
+
+
+def test_who_waits_no_longer_for_what_a_command_left_behind_ends_that_too() -> None:
+    with running("--", "sh", "-c", "setsid sleep 1000 & echo $$ $!; exit 3") as child:
+        assert child.stdout is not None
+        command, left_behind = map(int, child.stdout.readline().split())
+        await_end(command)
+        status = None
+        while status is None:
+            # Of the first, the news of the command's end may still be on its way.
+            child.send_signal(signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                status = child.wait(PATIENCE_S / 5)
+        assert status == 3
+        assert child.stderr is not None
+        assert child.stderr.read() == b""
+    with pytest.raises(ProcessLookupError):
+        os.kill(left_behind, 0)
 
 
 def test_a_command_whose_reader_has_gone_is_ended_like_a_local_one() -> None:

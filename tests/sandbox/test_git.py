@@ -230,6 +230,39 @@ TRAPS = [
         f"mkdir -p a/b; cp -r r a/r; {EVIL} > a/r/config; rmdir d; ln -s a/b d",
         setup="git init -q --separate-git-dir r .; mkdir d; echo gitdir: d/../r > .git",
     ),
+    *(
+        Trap(
+            f"configuration of a repository with {what} in its name",
+            f"{EVIL} > {name}/config",
+            setup=f"git init -q --separate-git-dir {name} .",
+        )
+        for what, name in (("a blank at the end", "'r '"), ("a tab", "$'r\\t'"), ("a new line", "$'r\\nx'"))
+    ),
+    Trap(
+        "configuration of the repository of a linked worktree with a new line in its name",
+        f"{EVIL} > $'../a\\nb/.git/config'",
+        setup="git init -q $'../a\\nb'; cd $'../a\\nb'; git commit -q --allow-empty -m x; rmdir ../project;"
+        " git worktree add -q ../project",
+        writable=(".",),
+    ),
+    Trap(
+        "repository with a new line in its name that a directory refers to",
+        f"{EVIL} > $'com\\nmon/config'",
+        setup="git init -q .; mv .git $'com\\nmon'; mkdir .git; mv com*/HEAD .git;"
+        " printf '../com\\nmon' > .git/commondir",
+    ),
+    Trap(
+        "repository behind a link in place of the .git around the project",
+        f"{EVIL} > ../other/r/config",
+        setup="git init -q --separate-git-dir ../other/r ..; ln -sf other/r ../.git",
+        writable=("other",),
+    ),
+    Trap(
+        "file behind a link in place of the .git around the project",
+        f"mkdir x; cd x; {REPOSITORY} {EVIL} > config; echo gitdir: $PWD > ../../other/file",
+        setup="git init -q --separate-git-dir ../r ..; mv ../.git ../other/file; ln -s other/file ../.git",
+        writable=("other",),
+    ),
     Trap(
         "pointer of a submodule",
         f"cd libs/sub; rm .git; mkdir .git; cd .git; {REPOSITORY} {EVIL} > config",
@@ -262,6 +295,14 @@ TRAPS = [
         setup="git init -q ../lib; git -C ../lib commit -q --allow-empty -m x; git init -q .; mkdir tree;"
         " git config core.worktree ../tree; cd tree; git submodule -q add ../../lib sub; git commit -qm x;"
         " git submodule -q deinit -f sub",
+    ),
+    Trap(
+        "submodule in a working tree that the settings name by a value of several parts",
+        f"mkdir -p tree/sub/.git; cd tree/sub/.git; {REPOSITORY} {EVIL} > config",
+        "cd tree; git status",
+        setup="git init -q ../lib; git -C ../lib commit -q --allow-empty -m x; git init -q .; mkdir tree;"
+        " printf '[x][core]worktree = \"../tr\"ee\\n' >> .git/config; cd tree;"
+        " git submodule -q add ../../lib sub; git commit -qm x; git submodule -q deinit -f sub",
     ),
     Trap(
         "submodule whose directory is gone",
@@ -447,6 +488,16 @@ def test_submodule_can_still_be_worked_on(site: Site) -> None:
         "echo x > libs/sub/f && mkdir libs/sub/d && mv libs/sub/f libs/sub/d && cat libs/sub/d/f"
     )
     assert (done.status, done.stdout) == (0, "x\n"), done
+
+
+@pytest.mark.parametrize("pointer", ["gitdir: r\\0", "gitdir: r%8192s"])
+def test_pointer_that_can_not_be_followed_is_refused(site: Site, pointer: str) -> None:
+    site.shell(f"git init -q --separate-git-dir r .; printf '{pointer}' > .git")
+    done = site.confined("touch file")
+    assert done.status == 125
+    assert f"{site.project}/.git names a repository" in done.stderr
+    site.shell("echo gitdir: r > .git")
+    assert site.confined("touch file").status == 0
 
 
 def test_bare_repository_does_not_come_about_in_the_project_itself(site: Site) -> None:

@@ -79,7 +79,7 @@ _ANSWERING: Final = {
         question.is_open,
         question.is_private_or_sticky,
         question.can_grow,
-        question.first_line,
+        question.pointer,
         question.settings,
         question.is_git_directory,
         question.file_stamp,

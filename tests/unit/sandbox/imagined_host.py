@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from paddock.sandbox.host.look import Kind, Link, PathFact
 from paddock.sandbox.host.placeholder import PlaceholderKind
-from paddock.sandbox.profile.path import ROOT, ancestors, join
+from paddock.sandbox.profile.path import ROOT, ancestors, join, parent
 
 PLACE = "held"
 """The content of a directory that is the placeholder of other commands."""
@@ -36,7 +38,9 @@ class ImaginedFiles:
         here = PathFact(Kind.DIRECTORY, ROOT)
         for name in filter(None, path.split("/")):
             real = join(here.real, name)
-            if here.first_missing is not None:
+            if name == "..":
+                here = replace(self.at(parent(here.real)), links=here.links)
+            elif here.first_missing is not None:
                 here = PathFact(Kind.MISSING, real, here.links, here.first_missing)
             elif self._files[here.real] == CLOSED:
                 here = PathFact(Kind.MISSING, real, here.links, real, is_hidden=True)
@@ -62,13 +66,16 @@ class ImaginedFiles:
         return PathFact(target.kind, target.real, links, target.first_missing)
 
     def gitdir(self, path: str) -> str | None:
-        content = self._files.get(path) or ""
+        content = self._files.get(self.at(path).real) or ""
         return content.removeprefix("gitdir: ") if content.startswith("gitdir: ") else None
 
     def commondir(self, directory: str) -> str | None:
-        return self.pointer(f"{directory}/commondir")
+        return self._files.get(f"{directory}/commondir")
 
-    def pointer(self, path: str) -> str | None:
+    def mercurial_share(self, path: str) -> str | None:
+        return self._files.get(path)
+
+    def jujutsu_target(self, path: str) -> str | None:
         return self._files.get(path)
 
     def worktrees(self, directory: str) -> list[str]:

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import BinaryIO, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from paddock.errors import ProfileRefused
-from paddock.sandbox.host import question
+from paddock.sandbox.host import pointer_file, question
 from paddock.sandbox.host.git_index import Index, UnreadableIndex, can_name_submodules, read_index
+from paddock.sandbox.host.git_settings import UnreadableSettings, values_of
 from paddock.sandbox.host.linkless import real_path_there
 from paddock.sandbox.host.look import LINK_LIMIT, Kind, Link, PathFact
 from paddock.sandbox.host.lookup_record import Expect, LookupRecord, Question
@@ -43,14 +43,11 @@ INDEX_STEP_BYTES: Final = 2048
 INDEX_PART_BYTES: Final = 1024 * 1024
 """Bytes of an index to search at a time."""
 
+SETTINGS_STEP_BYTES: Final = 16
+"""Bytes of git's settings to read in one step."""
+
 INDEX_COUNT: Final = 64
 """Indexes to remember: those of a few workspaces and their submodules, at most 256 KiB of each."""
-
-_WORKTREE: Final = re.compile(
-    rb'^[ \t]*(?:\[[^]\n]*\][ \t]*)?worktree[ \t]*=[ \t]*("(?:[^"\\\n]|\\.)*"|[^"#;\n]*)',
-    re.IGNORECASE | re.MULTILINE,
-)
-"""The setting `core.worktree` (git-config(1))."""
 
 _indexes: dict[tuple[int, ...], Index | UnreadableIndex] = {}
 """The content of indexes, or why they can't be read. Git replaces the file at each change, so the same change
@@ -87,28 +84,67 @@ class FileFacts:
         return known
 
     def gitdir(self, path: str) -> str | None:
-        """Return the directory that a `.git` file points to, absolute but with links and `..`."""
-        first = self.lookups.ask(question.first_line, path)
-        if not first.startswith(b"gitdir:"):
-            return None
-        return question.joined(parent(path), first.removeprefix(b"gitdir:").strip())
+        """Return the directory that a `.git` file points to, absolute but with links and `..`.
+
+        Like all that reads pointers, it raises ProfileRefused for a text that is too long or has a NUL in it.
+        """
+        return self._named_in(self.at(path).real, pointer_file.git_directory, parent(path))
 
     def commondir(self, directory: str) -> str | None:
-        """Return the repository that a linked worktree belongs to, absolute but with links and `..`."""
-        return self.pointer(join(directory, "commondir"))
+        """Return the repository that a linked worktree belongs to, absolute but with links and `..`.
 
-    def pointer(self, path: str) -> str | None:
-        """Return the path that a file consists of, absolute but with links and `..`."""
-        return question.joined(parent(path), self.lookups.ask(question.first_line, path).rstrip())
+        Raises ProfileRefused also if a link stands in place of the file. Git would follow it, but where a
+        command has made it, that could show what the profile hides.
+        """
+        path = join(directory, "commondir")
+        if self.at(path).links:
+            raise ProfileRefused(path, "is a symlink", "replace it by the file that it leads to")
+        return self._named_in(path, pointer_file.common_directory)
+
+    def mercurial_share(self, path: str) -> str | None:
+        """Return the directory that a `sharedpath` of Mercurial names, absolute but with links and `..`."""
+        return self._named_in(path, pointer_file.mercurial_share)
+
+    def jujutsu_target(self, path: str) -> str | None:
+        """Return the directory that a file of Jujutsu names, absolute but with links and `..`."""
+        return self._named_in(path, pointer_file.jujutsu_target)
+
+    def _named_in(
+        self, path: str, written_in: Callable[[bytes], bytes | None], directory: str | None = None
+    ) -> str | None:
+        """Return the path that a file consists of; a relative one is of `directory`, or of the file's own."""
+        text = self.lookups.ask(question.pointer, path)
+        written = written_in(text)
+        if written is None:
+            return None
+        if len(text) > pointer_file.LIMIT_BYTES:
+            problem = f"names a repository in more than {pointer_file.LIMIT_BYTES} bytes"
+            raise ProfileRefused(path, problem, "write a shorter path")
+        if b"\0" in written:
+            raise ProfileRefused(path, "names a repository by a path with a NUL", "write the path without it")
+        return question.joined(directory or parent(path), written)
 
     def worktrees(self, directory: str) -> tuple[str, ...]:
-        """Return where a repository's settings say that its working tree is, absolute but as written."""
+        """Return where a repository's settings say that its working tree is, absolute but as written.
+
+        Raises ProfileRefused for settings that git can't read, or that are too long.
+        """
         common = self.commondir(directory) or directory
         files = (join(common, "config"), join(directory, "config.worktree"))
-        written = [
-            path for file in files for path in _written_worktrees(self.lookups.ask(question.settings, file))
-        ]
+        written = [path for file in files for path in self._written_worktrees(file)]
         return tuple(path for each in written if (path := question.joined(directory, each)) is not None)
+
+    def _written_worktrees(self, file: str) -> tuple[bytes, ...]:
+        text = self.lookups.ask(question.settings, file)
+        if len(text) > question.CONFIG_LIMIT_BYTES:
+            problem = f"has more than {question.CONFIG_LIMIT_BYTES} bytes of git's settings"
+            raise ProfileRefused(file, problem, "remove what git does not need there")
+        take_steps(len(text) // SETTINGS_STEP_BYTES)
+        try:
+            return values_of(b"worktree", text)
+        except UnreadableSettings as error:
+            remedy = "mend it, as `git config --list` says where it is wrong"
+            raise ProfileRefused(file, "has settings that git can't read", remedy) from error
 
     def is_git_directory(self, directory: str) -> bool:
         """Return whether git certainly takes a directory for a repository, and looks no further."""
@@ -209,12 +245,6 @@ def _expect_status(recheck: Recheck, path: str, answer: question.Status | int) -
 
 
 _EXPECTATIONS: Final[Mapping[Question, Expect]] = {question.status: _expect_status}
-
-
-def _written_worktrees(text: bytes) -> tuple[bytes, ...]:
-    """Return each `worktree` in git's settings, whatever its section: git knows it in one only."""
-    found = _WORKTREE.findall(text)
-    return tuple(re.sub(rb"\\(.)", rb"\1", value.strip(b" \t\r").strip(b'"')) for value in found)
 
 
 def _usable(names: Iterable[bytes]) -> tuple[str, ...]:

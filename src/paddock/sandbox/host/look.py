@@ -72,8 +72,12 @@ class Look(Protocol):
         """Return the repository that a linked worktree belongs to, by its directory there; None for none."""
         ...
 
-    def pointer(self, path: str) -> str | None:
-        """Return the path that a file consists of, absolute but with links and `..`; None for none."""
+    def mercurial_share(self, path: str) -> str | None:
+        """Return the directory that a `sharedpath` names, with links and `..`; None if it names none."""
+        ...
+
+    def jujutsu_target(self, path: str) -> str | None:
+        """Return the directory that a file of Jujutsu names, with links and `..`; None if it names none."""
         ...
 
     def worktrees(self, directory: str) -> Sequence[str]:

@@ -12,7 +12,7 @@ import os
 import stat
 
 from paddock import installation, own_program
-from paddock.sandbox.host import device_node, hard_link, kernel_file, linkless
+from paddock.sandbox.host import device_node, hard_link, kernel_file, linkless, pointer_file
 from paddock.sandbox.host.absence import ABSENT, NO_FILE, OUT_OF_REACH, refuse_unless
 from paddock.sandbox.host.linkless import identity_without_links, status_at
 from paddock.sandbox.host.placeholder import (
@@ -46,16 +46,16 @@ if TYPE_CHECKING:
     ]
     """Own paths, links, searched paths, directories of rules, shared files."""
 
-GITDIR_LIMIT_BYTES: Final = 8192
-"""Limit for a `.git` file: a prefix and one path, which has at most 4096 bytes."""
-
 CONFIG_LIMIT_BYTES: Final = 1024 * 1024
-"""How much of a repository's settings is read."""
+"""Limit for a repository's settings."""
 
 _OPEN_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PROGRAM_PARTS: Final = ("st_dev", "st_ino", "st_mode", "st_mtime_ns")
 _HEX_DIGITS: Final = b"0123456789abcdefABCDEF"
 _COMMIT_DIGITS: Final = 40
+_HEAD_BYTES: Final = 255
+"""How much of a HEAD git reads."""
+_GIT_SPACE: Final = b" \t\r\n"
 
 
 def status(path: str) -> Status | int:
@@ -130,14 +130,16 @@ def can_grow(directory: str) -> bool:
         return True
 
 
-def first_line(path: str) -> bytes:
-    """Return the first line of a file, without its end; nothing if it is not a file."""
-    return beginning(path, GITDIR_LIMIT_BYTES).partition(b"\n")[0]
+def pointer(path: str) -> bytes:
+    """Return the text of a file that consists of a path, and one byte more than may be in it; nothing if it
+    is not a file. `pointer_file` reads the text."""
+    return beginning(path, pointer_file.LIMIT_BYTES + 1)
 
 
 def settings(path: str) -> bytes:
-    """Return the text of a file of git's settings; nothing if it is not a file."""
-    return beginning(path, CONFIG_LIMIT_BYTES)
+    """Return the text of a file of git's settings, and one byte more than may be in it; nothing if it is not
+    a file."""
+    return beginning(path, CONFIG_LIMIT_BYTES + 1)
 
 
 def is_git_directory(directory: str) -> bool:
@@ -147,11 +149,15 @@ def is_git_directory(directory: str) -> bool:
         says_what = os.readlink(head).startswith("refs/")
     except OSError as error:
         raise_if_short(error)
-        says_what = os.access(head, os.R_OK) and _is_head(first_line(head))
+        says_what = os.access(head, os.R_OK) and _is_head(beginning(head, _HEAD_BYTES))
     if not says_what:
         # A directory that may be closed to us need not show more.
         return False
-    common = joined(directory, first_line(os.path.join(directory, "commondir")).rstrip()) or directory
+    file = os.path.join(directory, "commondir")
+    text = pointer(file)
+    if len(text) > pointer_file.LIMIT_BYTES or (not text and os.path.lexists(file)):
+        return False
+    common = joined(directory, pointer_file.common_directory(text)) or directory
     return all(os.access(os.path.join(common, name), os.X_OK) for name in ("objects", "refs"))
 
 
@@ -357,12 +363,12 @@ def _is_placeholder(path: str, mode: int, size_bytes: int, names: int) -> bool:
     return holds_nothing(path) if stat.S_ISDIR(mode) else size_bytes == 0 and names == 1
 
 
-def _is_head(line: bytes) -> bool:
-    """Return whether the file HEAD of a repository begins so."""
-    name, colon, reference = line.partition(b":")
+def _is_head(text: bytes) -> bool:
+    """Return whether the file HEAD of a repository begins so (`validate_headref` in git's setup.c)."""
+    name, colon, reference = text.partition(b":")
     if colon and name == b"ref":
-        return reference.lstrip().startswith(b"refs/")
-    commit = line[:_COMMIT_DIGITS]
+        return reference.lstrip(_GIT_SPACE).startswith(b"refs/")
+    commit = text[:_COMMIT_DIGITS]
     return len(commit) == _COMMIT_DIGITS and not commit.translate(None, _HEX_DIGITS)
 
 

@@ -91,13 +91,20 @@ def linked_repository(
     a repository: where the profile denies, or grants only reading, there is nothing to protect, and paths
     behind links are left alone. Raises ProfileRefused if the command could make it point elsewhere.
     """
-    is_directory = look.at(pointer).kind is Kind.DIRECTORY
-    directory = pointer if is_directory else look.gitdir(pointer)
+    found = look.at(pointer)
+    named = look.gitdir(pointer) if found.kind is Kind.FILE else None
+    directory = pointer if found.kind is Kind.DIRECTORY else named
     if directory is None:
         return
     real = look.at(directory).real
-    for git_directory, named_in in ((directory, look.at(pointer).real), (look.commondir(real), real)):
-        if git_directory in (None, pointer):
+    # Where a link stands in place of the `.git`, what it leads to is not protected with that.
+    itself = pointer if found.links else None
+    for git_directory, named_in in (
+        (itself, found.real),
+        (named, found.real),
+        (look.commondir(real), real),
+    ):
+        if git_directory is None or (git_directory == pointer and itself is None):
             continue
         if (left := replaceable_by_link(git_directory, named_in, table, look)) is not None:
             if is_trusted:
@@ -109,7 +116,7 @@ def linked_repository(
             continue
         fact = look.at(git_directory)
         if is_trusted:
-            is_protected = fact.kind is not Kind.FILE
+            is_protected = fact.kind is not Kind.FILE or git_directory == itself
         else:
             has_head = look.at(join(git_directory, HEAD)).kind is Kind.FILE
             is_protected = fact.kind is Kind.DIRECTORY and not fact.links and has_head

@@ -7,7 +7,7 @@ access away, and only from what has the name and the content of a repository, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -25,21 +25,21 @@ _REPOSITORIES: Final = (("/.hg", "requires"), ("/.jj/repo", "store"), (".git", H
 def shared_repositories(metadata: str, table: AccessTable, look: Look) -> Iterator[Rule]:
     """Yield rules for the repositories that a `.hg` or `.jj` names."""
     repository = join(metadata, "repo")
-    named = _named_in(repository, look)
+    named = _named_in(repository, look.jujutsu_target, look)
     store = join(named or repository, "store")
     for path in (
         named,
-        _named_in(join(metadata, "sharedpath"), look),
-        _named_in(join(store, "git_target"), look),
+        _named_in(join(metadata, "sharedpath"), look.mercurial_share, look),
+        _named_in(join(store, "git_target"), look.jujutsu_target, look),
     ):
         if path is not None and table.access_of(path) is Access.WRITE:
             yield Rule(path, Access.READ, f"{ORIGIN}, through {metadata}", is_metadata=True)
 
 
-def _named_in(file: str, look: Look) -> str | None:
+def _named_in(file: str, written_in: Callable[[str], str | None], look: Look) -> str | None:
     """Return the repository that a file names; None if it names none, or one that can't be looked at."""
     with suppress(ProfileRefused):
-        path = look.pointer(file)
+        path = written_in(file)
         fact = None if path is None else look.at(path)
         if fact is not None and not fact.links:
             for ending, content in _REPOSITORIES:

@@ -15,6 +15,7 @@ from paddock.errors import ProfileRefused
 from paddock.sandbox.host.facts import NAMES_LIMIT, FileFacts, find_tmpdir, surroundings_of, tmpdir_problem
 from paddock.sandbox.host.look import Kind, PathFact
 from paddock.sandbox.host.placeholder import PLACEHOLDER_MODES, PlaceholderKind
+from paddock.sandbox.host.question import CONFIG_LIMIT_BYTES
 from paddock.sandbox.profile.path import depth
 
 
@@ -90,13 +91,20 @@ def test_path_of_as_many_names_as_are_looked_at_is_like_any_other(tmp_path: Path
         ("gitdir: ../main/.git/worktrees/w\n", "w/../main/.git/worktrees/w"),
         ("gitdir: .//link/../w\n", "w/link/../w"),
         ("gitdir: {tmp}/elsewhere", "elsewhere"),
+        ("gitdir: w/.git  \n\r\n", "w/w/.git  "),
+        ("gitdir: a\nb\t\n", "w/a\nb\t"),
+        ("gitdir:  w\x0b", "w/ w\x0b"),
+        ("gitdir: \n", None),
+        ("gitdir:\n", None),
+        ("gitdir:w\n", None),
+        (" gitdir: w\n", None),
         ("not a pointer", None),
     ],
 )
 def test_git_file_points_to_its_directory(content: str, directory: str | None, tmp_path: Path) -> None:
     (tmp_path / "w").mkdir()
     (tmp_path / "w" / ".git").write_text(content.format(tmp=tmp_path))
-    expected = None if directory is None else str(tmp_path / directory)
+    expected = None if directory is None else f"{tmp_path}/{directory}"
     assert FileFacts().gitdir(str(tmp_path / "w" / ".git")) == expected
 
 
@@ -105,6 +113,12 @@ def test_git_file_points_to_its_directory(content: str, directory: str | None, t
     [
         "true",
         "git symbolic-ref HEAD refs/heads/other",
+        "printf 'ref:\\t\\r\\n refs/heads/main' > .git/HEAD",
+        "printf 'ref:\\vrefs/heads/main\\n' > .git/HEAD",
+        "printf 'ref:%260srefs/heads/main\\n' > .git/HEAD",
+        "mv .git 'm '; mkdir .git; mv 'm /HEAD' .git; echo '../m ' > .git/commondir",
+        "mkdir main; mv .git/objects .git/refs main; echo '../main ' > .git/commondir",
+        "mkdir main; mv .git/objects .git/refs main; printf '../main\\nx' > .git/commondir",
         "echo 0123456789012345678901234567890123456789 > .git/HEAD",
         "ln -sf refs/heads/other .git/HEAD",
         "mkdir main; mv .git/objects .git/refs main; echo ../main > .git/commondir",
@@ -123,6 +137,73 @@ def test_repository_is_what_git_takes_for_one(damage: str, tmp_path: Path) -> No
     script = f"unset GIT_DIR; git init -q . && {damage}; GIT_CEILING_DIRECTORIES=.. git rev-parse --git-dir"
     ended = subprocess.run(["/bin/sh", "-c", script], cwd=tmp_path, capture_output=True, check=False)
     assert FileFacts().is_git_directory(str(tmp_path / ".git")) is (ended.stdout == b".git\n")
+
+
+def test_repository_with_a_link_in_place_of_a_commondir_is_not_certainly_one(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    assert FileFacts().is_git_directory(f"{tmp_path}/.git")
+    (tmp_path / ".git" / "commondir").symlink_to("HEAD")
+    assert not FileFacts().is_git_directory(f"{tmp_path}/.git")
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\r\n\n", " \n", "\t", "\x0b\n", "\f\n"])
+@pytest.mark.parametrize("name", ["store", "store ", "a\nb", "a\r\nb", "\tstore", "store\x0b", "a b"])
+def test_repository_that_is_named_is_the_one_that_git_finds(name: str, end: str, tmp_path: Path) -> None:
+    script = f"unset GIT_DIR; git init -q . && mv .git '{name}' && echo main"
+    assert subprocess.run(["/bin/sh", "-c", script], cwd=tmp_path, capture_output=True, check=False).stdout
+    for file, text in ((".git", f"gitdir: {name}{end}"), (f"{name}/commondir", f"../{name}{end}")):
+        (tmp_path / file).write_bytes(text.encode())
+        words = ["git", "rev-parse", "--path-format=absolute", "--git-common-dir"]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, check=False)
+        facts = FileFacts()
+        directory = facts.gitdir(f"{tmp_path}/.git")
+        assert directory is not None
+        found = facts.at(facts.commondir(directory) or directory)
+        if done.returncode:
+            assert found.kind is Kind.MISSING
+        else:
+            assert os.fsencode(f"{found.real}\n") == done.stdout
+
+
+@pytest.mark.parametrize("text", ["{}\0", "\0{}", "{}" + "/." * 4096])
+def test_pointer_that_can_not_be_followed_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / ".git").write_text("gitdir: " + text.format("store"))
+    (tmp_path / "commondir").write_text(text.format("store"))
+    with pytest.raises(ProfileRefused, match=r"\.git names a repository (by|in)"):
+        FileFacts().gitdir(f"{tmp_path}/.git")
+    with pytest.raises(ProfileRefused, match=r"commondir names a repository (by|in)"):
+        FileFacts().commondir(f"{tmp_path}")
+
+
+def test_long_file_that_is_no_pointer_names_nothing(tmp_path: Path) -> None:
+    (tmp_path / ".git").write_text("not a pointer" * 4096)
+    assert FileFacts().gitdir(f"{tmp_path}/.git") is None
+
+
+def test_link_in_place_of_a_git_file_is_followed_and_one_of_a_commondir_refused(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "file").write_text("gitdir: store\n")
+    (tmp_path / ".git").symlink_to("there/file")
+    (tmp_path / "commondir").symlink_to("there/file")
+    assert FileFacts().gitdir(f"{tmp_path}/.git") == f"{tmp_path}/store"
+    with pytest.raises(ProfileRefused, match="commondir is a symlink; replace it"):
+        FileFacts().commondir(str(tmp_path))
+
+
+def test_pointers_of_mercurial_and_jujutsu_keep_all_that_these_keep(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("../a \r\nb \n\n")
+    assert FileFacts().mercurial_share(f"{tmp_path}/file") == f"{tmp_path}/../a \r\nb "
+    assert FileFacts().jujutsu_target(f"{tmp_path}/file") == f"{tmp_path}/../a \r\nb \n\n"
+    assert FileFacts().jujutsu_target(f"{tmp_path}/missing") is None
+
+
+def test_settings_that_git_can_not_read_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("[core]\n\tworktree = 'unknown \\escape'\n")
+    with pytest.raises(ProfileRefused, match="config has settings that git can't read"):
+        FileFacts().worktrees(str(tmp_path))
+    (tmp_path / "config").write_text("#" * (CONFIG_LIMIT_BYTES + 1))
+    with pytest.raises(ProfileRefused, match="config has more than"):
+        FileFacts().worktrees(str(tmp_path))
 
 
 def _tmpdir(root: Path, name: str) -> str | None:

@@ -218,15 +218,6 @@ def test_hostile_index_takes_little_memory() -> None:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("content", [b"gitdir: a\0b\n", b"gitdir:\n", b"\0"])
-def test_pointer_that_can_be_no_path_is_none(content: bytes, tmp_path: Path) -> None:
-    for name in (".git", "commondir"):
-        (tmp_path / name).write_bytes(content)
-    assert FileFacts().gitdir(str(tmp_path / ".git")) is None
-    (tmp_path / "commondir").write_bytes(b"a\0b\n")
-    assert FileFacts().commondir(str(tmp_path)) is None
-
-
 @pytest.mark.parametrize("name", ["index", "commondir"])
 def test_nobody_waits_for_a_pipe(name: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / name)

@@ -136,6 +136,22 @@ def test_submodules_are_protected_whether_they_are_there_or_not() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("there", "protected"),
+    [
+        ({"/store/r/HEAD": "", "/r/.git": "-> /store/r"}, {"/r/.git"}),
+        ({"/store/r/HEAD": "", "/r/.git": "-> /file", "/file": "gitdir: /store/r"}, {"/store/r"}),
+        ({"/r/.git": "-> /store/file", "/store/file": "gitdir: /elsewhere"}, {"/r/.git"}),
+    ],
+)
+def test_what_a_link_in_place_of_the_git_around_leads_to_is_protected(
+    there: dict[str, str], protected: set[str]
+) -> None:
+    store = Rule("/store", Access.WRITE, "store")
+    found = _protected({"/r/w/": "", "/store/": "", **there}, store, roots=("/r/w",))
+    assert found & {"/r/.git", "/store/r", "/elsewhere"} == protected
+
+
 def test_submodule_that_the_profile_opens_is_left_open() -> None:
     files = {**REPOSITORY, "/w/.git/index": "sub", "/w/sub/.git": "gitdir: /w/.git/modules/sub"}
     assert _protected(files, Rule("/w/sub/.git", Access.WRITE, "said")) == {"/w/.git"}

@@ -1,7 +1,8 @@
 """Accepts the peers of one listening socket, and shakes hands with those that speak TLS.
 
 Until they have said what they want, peers are strangers: `PendingHandshakes` bounds their number, and this
-module the time of a TLS handshake. What bounds the time of the rest is the protocol that each of them gets.
+module the time of a TLS handshake, and what all handshakes together take of a turn of the loop. What bounds
+the time of the rest is the protocol that each of them gets.
 """
 
 from __future__ import annotations
@@ -13,11 +14,16 @@ import ssl
 from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol, TypeAlias, cast
+from typing import Final, Protocol, TypeAlias, cast
 
+from paddock.transport.input_turns import InputTurns
 from paddock.transport.listener import BACKLOG, ListeningSocket
 from paddock.transport.pending_handshakes import PendingHandshakes
-from paddock.transport.record_gate import RecordGate, RecordTurns
+from paddock.transport.record_gate import RecordGate
+
+ADMITTED_PER_TURN: Final = 16
+"""Peers that one turn of the loop accepts: with TLS, each takes a tenth of a millisecond before it says
+anything. The others wait in the queue of the kernel."""
 
 
 class Arriving(Protocol):
@@ -50,7 +56,10 @@ class Arrivals:
         self._loop = asyncio.get_running_loop()
         self._socket: ListeningSocket | None = None
         self._context: ssl.SSLContext | None = None
-        self._turns = RecordTurns()
+        self._turns = InputTurns()
+        """The turns for the records of TLS. What the records hold has turns of its own."""
+        self._strangers = self._turns.share()
+        """The share of all that are in a handshake."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, sock: ListeningSocket, context: ssl.SSLContext | None) -> None:
@@ -79,7 +88,7 @@ class Arrivals:
         await asyncio.gather(*self._tasks)
 
     def _admit(self) -> None:
-        for _ in range(BACKLOG):
+        for _ in range(ADMITTED_PER_TURN):
             if self._socket is None:
                 return
             try:
@@ -118,5 +127,7 @@ class Arrivals:
             ssl_handshake_timeout=cast(int, self._handshake_timeout_s),
             ssl_shutdown_timeout=cast(int, self._shutdown_timeout_s),
         )
-        await self._loop.connect_accepted_socket(lambda: RecordGate(tls, self._turns), sock)
+        own = self._turns.share()
+        gate = RecordGate(tls, lambda: own if arriving.is_connected else self._strangers)
+        await self._loop.connect_accepted_socket(lambda: gate, sock)
         await is_over

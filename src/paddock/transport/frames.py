@@ -137,6 +137,11 @@ class FrameReader:
         self._begin = 0
         self._end = 0
 
+    @property
+    def held_bytes(self) -> int:
+        """Return how much has arrived and is not taken."""
+        return self._end - self._begin
+
     def space(self, size: int) -> memoryview:
         """Return the buffer for the next bytes. Invalidates all views returned before."""
         rest = self._end - self._begin

@@ -58,8 +58,8 @@ class ServerHandshake(_Handshake):
     It shows every proper request to `decide`. If that returns no answer, and the request asks for a
     websocket, `make_link` makes the link that takes over the connection. It drops a peer that has not
     sent its request, or not accepted its answer, after `timeout_s`. It calls `over` when the peer has
-    become a link or has left. It reads the request within its `share` of the time for input: a head
-    of many lines takes a millisecond, and anybody can send hundreds at once.
+    become a link or has left. It reads the request within the `share` of the time for input that all
+    peers in a handshake have together: anybody can send hundreds of requests at once.
     """
 
     def __init__(

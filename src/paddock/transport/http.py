@@ -7,8 +7,13 @@ which paths, origins and credentials are welcome.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct, field
+
+HEAD_LINES: Final = 128
+"""Lines that the head of a request or of an answer may have. Browsers and proxies send some thirty. The
+shortest take as long to read as others do, and 16 KiB of them are four thousand."""
 
 
 class Headers(Mapping[str, str]):

@@ -1,19 +1,26 @@
 """Decides whose input is handled next, if that of many connections waits.
 
 Each connection handles a bounded part of its input at a time, but one client may have hundreds of them. So
-all together get a bounded time in one turn of the loop, and what is left waits for the next turns. It is
-handled in the order of weighted fair queueing: what a connection has taken, and what its next part is likely
-to take, puts that behind the parts of those that take less. One that says little waits for about one part of
-another's, however many others there are, and one that comes anew gains nothing by that.
+all together get a bounded time in one turn of the loop, and what is left waits for the next turns. There are
+two orders, which take part by part alternately:
+
+- The part that is likely to be the shortest comes first. So one that says little waits for about one part of
+  those that say much, however many they are and however little they have said before.
+- Weighted fair queueing: what a connection has taken, and what its next part is likely to take, puts that
+  behind the parts of those that take less. So nobody waits for ever, and one that comes anew gains nothing by
+  that.
+
+Those that may be anybody have one share together: however many they are, they count as one.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import time
+from collections import deque
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from operator import attrgetter
+from typing import Final
 
 TURN_S: Final = 0.005
 """How long input is handled in one turn of the loop, before the part that is the last."""
@@ -21,29 +28,29 @@ TURN_S: Final = 0.005
 FIRST_PART_S: Final = 0.001
 """What the first part of a connection is expected to take."""
 
-_Waiting: TypeAlias = "tuple[float, int, float, InputShare, Callable[[], None]]"
-"""When it is expected to end, in virtual time; its place among equals; when it begins; and what it is."""
+BYTE_S: Final = 50e-9
+"""What a byte of input is expected to take: a message of many small values takes as much, most take less. So
+whoever has been quick before can't put a large message in front of small ones."""
 
 
 class InputTurns:
     """The turns of all connections of one listener."""
 
-    def __init__(self, clock_s: Callable[[], float] = time.perf_counter) -> None:
+    # By the time of the processor: a part that other programs interrupt is not a long one.
+    def __init__(self, clock_s: Callable[[], float] = time.thread_time) -> None:
         self._clock_s = clock_s
         self._spent_s = 0.0
         """What this turn has taken, and those before it while nothing had to wait: a callback in each turn
         would cost more than most requests."""
         self._is_next_due = False
-        self._waiting: list[_Waiting] = []
-        self._asked = 0
-        self._running: InputShare | None = None
-        self._further: Callable[[], None] | None = None
-        """What is left after the part that is handled now."""
+        self._waiting: list[InputShare] = []
+        """Those that have a part that waits, in the order of asking."""
+        self._is_shortest_next = False
         self._virtual_s = 0.0
         """When the part that was handled last began, in virtual time."""
 
     def share(self) -> InputShare:
-        """Return the share of one more connection."""
+        """Return the share of one more connection, or of many that count as one."""
         return InputShare(self)
 
     @property
@@ -51,9 +58,9 @@ class InputTurns:
         """Return whether this turn has time left."""
         return self._spent_s < TURN_S
 
-    def _run(self, share: InputShare, work: Callable[[], None], begins_s: float) -> None:
-        self._virtual_s = max(self._virtual_s, begins_s)
-        self._running = share
+    def _run(self, share: InputShare, work: Callable[[], None]) -> None:
+        begins_s = self._virtual_s = max(self._virtual_s, share.ended_s)
+        share.is_running = True
         begun_s = self._clock_s()
         try:
             work()
@@ -62,26 +69,19 @@ class InputTurns:
             self._spent_s += taken_s
             if not self.has_room:
                 self._schedule()
+            share.is_running = False
             share.ended_s = begins_s + taken_s
             # A large message comes in many parts, of which only the last takes long.
             share.expected_s = max(taken_s, share.expected_s / 2)
-            self._running = None
-            if (further := self._further) is not None:
-                self._further = None
-                self._wait(share, further)
 
-    def _begin_of(self, share: InputShare) -> float:
-        return max(self._virtual_s, share.ended_s)
-
-    def _wait(self, share: InputShare, work: Callable[[], None]) -> None:
-        if share is self._running:
-            # Its place depends on what the part that asks takes.
-            self._further = work
-            return
-        self._asked += 1
-        begins_s = self._begin_of(share)
-        heapq.heappush(self._waiting, (begins_s + share.expected_s, self._asked, begins_s, share, work))
-        self._schedule()
+    def _line_up(self, share: InputShare) -> None:
+        """Let the first part of a share wait, if there is one."""
+        if share.parts:
+            _, size_bytes = share.parts[0]
+            share.next_s = max(share.expected_s, min(size_bytes * BYTE_S, TURN_S))
+            share.ends_s = max(self._virtual_s, share.ended_s) + share.next_s
+            self._waiting.append(share)
+            self._schedule()
 
     def _schedule(self) -> None:
         if not self._is_next_due:
@@ -92,42 +92,66 @@ class InputTurns:
         self._is_next_due = False
         self._spent_s = 0.0
         # Nobody has two parts in one turn: others may have something to say by then.
-        last = self._asked
-        later: list[_Waiting] = []
+        ready, self._waiting = self._waiting, []
         try:
-            while self._waiting and self.has_room:
-                entry = heapq.heappop(self._waiting)
-                _, place, begins_s, share, work = entry
-                if place > last:
-                    later.append(entry)
-                else:
-                    self._run(share, work, begins_s)
+            while ready and self.has_room:
+                self._is_shortest_next = not self._is_shortest_next
+                # The first of equals, which has waited longest. There are some hundred at most.
+                share = min(ready, key=_NEXT if self._is_shortest_next else _END)
+                ready.remove(share)
+                work, _ = share.parts.popleft()
+                try:
+                    self._run(share, work)
+                finally:
+                    self._line_up(share)
         finally:
-            for entry in later:
-                heapq.heappush(self._waiting, entry)
+            self._waiting[:0] = ready
             if self._waiting:
                 self._schedule()
 
 
 class InputShare:
-    """One connection's share."""
+    """One connection's share, or that of many which count as one."""
+
+    __slots__ = ("_turns", "ended_s", "ends_s", "expected_s", "is_running", "next_s", "parts")
 
     def __init__(self, turns: InputTurns) -> None:
         self._turns = turns
+        self.parts: deque[tuple[Callable[[], None], int]] = deque()
+        """What waits, in the order of asking, and the size of each."""
+        self.is_running = False
         self.ended_s = 0.0
         """When its last part ended, in virtual time."""
         self.expected_s = FIRST_PART_S
-        """What its next part is likely to take."""
+        """What its next part is likely to take, if it is not large."""
+        self.next_s = 0.0
+        """What the part that waits is likely to take."""
+        self.ends_s = 0.0
+        """When that is likely to end, in virtual time."""
 
     @property
     def has_room(self) -> bool:
-        """Return whether this turn has time left."""
-        return self._turns.has_room
+        """Return whether this turn has time left, and nothing that was asked for before waits."""
+        return self._turns.has_room and not self.parts
 
     def run(self, work: Callable[[], None]) -> None:
         """Do a part of the work now. Only if there `has_room`."""
-        self._turns._run(self, work, self._turns._begin_of(self))
+        try:
+            self._turns._run(self, work)
+        finally:
+            if self.parts:
+                # Its place depends on what this part took.
+                self._turns._line_up(self)
 
-    def wait(self, work: Callable[[], None]) -> None:
-        """Do a part of the work in one of the next turns."""
-        self._turns._wait(self, work)
+    def wait(self, work: Callable[[], None], size_bytes: int = 0) -> None:
+        """Do a part of the work in one of the next turns, after those that wait already; one in each turn.
+
+        `size_bytes` is what has come of the message that it may complete.
+        """
+        self.parts.append((work, size_bytes))
+        if not self.is_running and len(self.parts) == 1:
+            self._turns._line_up(self)
+
+
+_NEXT: Final = attrgetter("next_s")
+_END: Final = attrgetter("ends_s")

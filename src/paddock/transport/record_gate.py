@@ -1,52 +1,30 @@
 """Lets a bounded number of TLS records through in one turn of the loop.
 
 The loop's own TLS decrypts all that one read has brought, up to 256 KiB, before it does anything else. Of the
-smallest records those are ten thousand, and anybody can send them before they have shown a token: everybody
-else would wait. So this module stands between a connection and asyncio's `SSLProtocol`, which works on every
-loop, and keeps back what is more than a few records. What is kept back by all connections has one turn after
-the other.
+smallest records those are ten thousand, and a single one may begin a handshake, which takes milliseconds.
+Anybody can send both before they have shown a token: everybody else would wait. So this module stands between
+a connection and asyncio's `SSLProtocol`, which works on every loop, and keeps back what is more than a few
+records, or comes when a turn of the loop has no time left for records. What is kept back waits for the turns
+of its connection's share. All connections in a handshake have one share together.
 """
 
 from __future__ import annotations
 
 import asyncio
 from asyncio.sslproto import SSLProtocol
-from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, cast
 
 from paddock.tls_records import TlsRecords
+from paddock.transport.input_turns import InputShare
 
 FIRST_RECORDS: Final = 16
 """Records of one read that are let through at once: as many as a read has, if they are full."""
 
 RECORDS_PER_TURN: Final = 64
-"""Records that one turn lets through of all that is kept back: about a millisecond, if each changes the
-keys."""
-
-
-class RecordTurns:
-    """The turns of all connections of one listener that have kept something back."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[RecordGate] = deque()
-        self._is_next_due = False
-
-    def ask(self, gate: RecordGate) -> None:
-        """Let a gate have its `turn` in one of the next turns of the loop."""
-        self._waiting.append(gate)
-        self._schedule()
-
-    def _schedule(self) -> None:
-        if self._waiting and not self._is_next_due:
-            self._is_next_due = True
-            asyncio.get_running_loop().call_soon(self._begin)
-
-    def _begin(self) -> None:
-        self._is_next_due = False
-        if self._waiting:
-            self._waiting.popleft().turn()
-            self._schedule()
+"""Records that one turn lets through of what one connection has kept back: about a millisecond, if each
+changes the keys."""
 
 
 class RecordGate(asyncio.Protocol, asyncio.Transport):
@@ -55,10 +33,11 @@ class RecordGate(asyncio.Protocol, asyncio.Transport):
     The TLS hears of the end of a connection after all that came before it, as without this.
     """
 
-    def __init__(self, tls: SSLProtocol, turns: RecordTurns) -> None:
+    def __init__(self, tls: SSLProtocol, share: Callable[[], InputShare]) -> None:
+        """`share` gives the share of the connection, of which there is another after the handshake."""
         super().__init__()
         self._tls = tls
-        self._turns = turns
+        self._share = share
         self._stream: asyncio.Transport
         self._records = TlsRecords()
         self._kept = bytearray()
@@ -85,13 +64,14 @@ class RecordGate(asyncio.Protocol, asyncio.Transport):
 
     def data_received(self, data: bytes) -> None:
         """Let the first records through."""
-        if not self._kept and not self._is_waiting and not self._is_paused:
+        share = self._share()
+        if not self._kept and not self._is_waiting and not self._is_paused and share.has_room:
             size = self._records.take(data, FIRST_RECORDS)
             if size == len(data):
-                self._pass_on(data)
+                share.run(partial(self._pass_on, data))
                 return
             self._kept += data[size:]
-            self._pass_on(data[:size])
+            share.run(partial(self._pass_on, data[:size]))
         else:
             self._kept += data
         self._go_on()
@@ -111,7 +91,7 @@ class RecordGate(asyncio.Protocol, asyncio.Transport):
         self._go_on()
 
     def turn(self) -> None:
-        """Let more through. Only for `RecordTurns`."""
+        """Let more through, in a turn of the share."""
         self._is_waiting = False
         if not self._is_paused:
             self._let_through(RECORDS_PER_TURN)
@@ -145,7 +125,7 @@ class RecordGate(asyncio.Protocol, asyncio.Transport):
         has_more = self._has_more
         if has_more and not self._is_waiting and not self._is_paused:
             self._is_waiting = True
-            self._turns.ask(self)
+            self._share().wait(self.turn, len(self._kept))
         elif not has_more and self._is_lost:
             self._tell_loss()
         elif not has_more and self._has_ended and not self._is_end_told and not self._tell_end():

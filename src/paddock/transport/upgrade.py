@@ -18,7 +18,7 @@ from typing import Final
 from msgspec import Struct
 
 from paddock.errors import MessageTooLarge, ProtocolViolation
-from paddock.transport.http import Headers, HttpRequest, HttpResponse
+from paddock.transport.http import HEAD_LINES, Headers, HttpRequest, HttpResponse
 
 HEAD_LIMIT_BYTES: Final = 16 * 1024
 """Limit for a head. A bearer token can be several KiB long; common servers accept 8 KiB in all."""
@@ -217,6 +217,9 @@ def _split_head(received: bytes | bytearray) -> tuple[bytes, bytes] | None:
 
 
 def _read_head(head: bytes) -> tuple[str, Headers]:
+    lines = head.count(b"\r\n") + 1
+    if lines > HEAD_LINES:
+        raise ProtocolViolation(f"the head has {lines} lines; at most {HEAD_LINES} are read")
     first, *fields = head.decode("latin-1").split("\r\n")
     if not _CONTROL_CHARACTERS.isdisjoint(first):
         raise ProtocolViolation("the first line holds control characters")

@@ -128,6 +128,8 @@ class WebSocketListener(Listener):
         self._http = http
         self._links = OpenLinks(limits.max_connections)
         self._input_turns = InputTurns()
+        self._strangers = self._input_turns.share()
+        """The share of all that have not become a link."""
         self._arrivals = Arrivals(
             self._make_handshake,
             limit=limits.max_handshakes,
@@ -166,7 +168,7 @@ class WebSocketListener(Listener):
             self._make_link,
             over,
             self._limits.handshake_timeout_s,
-            self._input_turns.share(),
+            self._strangers,
         )
 
     def _make_link(self) -> WebSocketLink:

@@ -295,7 +295,8 @@ class WebSocketLink(asyncio.BufferedProtocol, Link):
             if self._share is None:
                 asyncio.get_running_loop().call_soon(self._go_on)
             else:
-                self._share.wait(self._go_on)
+                unread_bytes = self._reader.held_bytes + len(self._assembly or b"")
+                self._share.wait(self._go_on, unread_bytes)
 
     def _go_on(self) -> None:
         self._is_yielding = False

@@ -25,7 +25,9 @@ class Bench:
         self.turns = InputTurns(lambda: self.now_s)
         self.done: list[str] = []
 
-    def part(self, name: str, share: InputShare, takes_s: float, *, is_endless: bool = False) -> None:
+    def part(
+        self, name: str, share: InputShare, takes_s: float, *, is_endless: bool = False, size_bytes: int = 0
+    ) -> None:
         """Ask for a turn, and after it for the next if there is more to come."""
 
         def work() -> None:
@@ -37,7 +39,7 @@ class Bench:
         if share.has_room:
             share.run(work)
         else:
-            share.wait(work)
+            share.wait(work, size_bytes)
 
 
 async def turn_of_the_loop() -> None:
@@ -70,6 +72,62 @@ async def test_new_connection_gains_nothing_over_one_that_says_little() -> None:
     bench.done.clear()
     await turn_of_the_loop()
     assert bench.done[0] == "little"
+
+
+async def test_who_says_little_again_and_again_is_not_put_behind_those_that_come_anew() -> None:
+    bench = Bench()
+    little = bench.turns.share()
+    bench.part("little", little, 0.0002)
+    for _ in range(200):
+        bench.part("new", bench.turns.share(), PART_S)
+    for _ in range(50):
+        bench.done.clear()
+        bench.part("little", little, 0.0002)
+        await turn_of_the_loop()
+        await turn_of_the_loop()
+        assert bench.done.index("little") <= 1
+
+
+async def test_who_has_said_little_before_gains_nothing_for_a_large_message() -> None:
+    bench = Bench()
+    quick = [bench.turns.share() for _ in range(OTHERS)]
+    for _ in range(20):
+        for share in quick:
+            bench.part("quick", share, 0.000001)
+    little = bench.turns.share()
+    for _ in range(20):
+        bench.part("little", little, 0.000002)
+    for share in quick:
+        # What came last of it is short: by then most of the message is there.
+        bench.part("large", share, PART_S, size_bytes=70_000)
+    for _ in range(OTHERS // 3):
+        bench.done.clear()
+        bench.part("little", little, 0.000002, size_bytes=50)
+        await turn_of_the_loop()
+        await turn_of_the_loop()
+        assert bench.done.index("little") <= 1
+
+
+async def test_all_that_have_a_share_in_common_count_as_one() -> None:
+    bench = Bench()
+    common, other = bench.turns.share(), bench.turns.share()
+    for _ in range(OTHERS):
+        bench.part("common", common, PART_S)
+        bench.part("other", other, PART_S)
+    for _ in range(OTHERS):
+        await turn_of_the_loop()
+    assert abs(bench.done.count("common") - bench.done.count("other")) <= 2
+
+
+async def test_share_has_one_part_in_each_turn_and_keeps_their_order() -> None:
+    bench = Bench()
+    common = bench.turns.share()
+    for number in range(OTHERS):
+        common.wait(lambda number=number: bench.done.append(str(number)))  # type: ignore[misc]
+    for number in range(OTHERS):
+        assert len(bench.done) == number
+        await turn_of_the_loop()
+    assert bench.done == [str(number) for number in range(OTHERS)]
 
 
 async def test_nobody_is_kept_from_their_share() -> None:
@@ -157,6 +215,23 @@ async def test_messages_that_were_held_back_are_passed_on_within_the_shared_time
             assert await server.received(len(messages)) == messages
     assert count.on_loop == (len(messages) - 1) * len(servers)
     assert count.most < len(messages)
+    for peer in peers:
+        peer.reset()
+    await listener.aclose()
+
+
+async def test_strangers_have_one_share_of_the_time_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Everything waits for its turn.
+    monkeypatch.setattr(InputShare, "has_room", False)
+    guests = Acceptor()
+    listener = await websocket.listen("127.0.0.1", 0, guests, WebSocketLimits(ping_interval_s=None))
+    peers = [await RawPeer.dial(listener.url) for _ in range(20)]
+    with counted(upgrade, "read_request") as count:
+        for peer in peers:
+            peer.send(request())
+        for number in range(len(peers)):
+            await guests.arrived(number)
+    assert (count.on_loop, count.most) == (len(peers), 1)
     for peer in peers:
         peer.reset()
     await listener.aclose()

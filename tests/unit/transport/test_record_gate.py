@@ -11,6 +11,8 @@ import pytest
 
 from paddock.errors import ConnectionLost
 from paddock.transport import websocket
+from paddock.transport.handshake import ServerHandshake
+from paddock.transport.input_turns import InputShare
 from paddock.transport.limits import WebSocketLimits
 from paddock.transport.listener import Listener
 from paddock.transport.record_gate import FIRST_RECORDS, RECORDS_PER_TURN, RecordGate
@@ -66,6 +68,25 @@ async def test_changes_of_keys_without_end_let_others_have_their_turns(
     assert turns.on_loop >= FLOOD / (FIRST_RECORDS + RECORDS_PER_TURN)
     other.socket.close()
     peer.socket.close()
+
+
+async def test_handshakes_have_one_turn_after_the_other(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Everything waits for its turn.
+    monkeypatch.setattr(InputShare, "has_room", False)
+    port = int(listener.url.rpartition(":")[2])
+    context = tls.client_context()
+    with counted(ServerHandshake, "connection_made") as completed:
+        peers = await asyncio.gather(
+            *(asyncio.open_connection("127.0.0.1", port, ssl=context) for _ in range(12))
+        )
+        for _, writer in peers:
+            writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        for reader, writer in peers:
+            assert b" 400 " in await reader.read()
+            writer.transport.abort()
+    assert (completed.on_loop, completed.most) == (len(peers), 1)
 
 
 @pytest.mark.parametrize("is_reset", [True, False])

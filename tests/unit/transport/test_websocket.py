@@ -18,7 +18,7 @@ import pytest
 
 from paddock.errors import ConnectError, HandshakeRefused, ListenError
 from paddock.transport import websocket
-from paddock.transport.http import HttpRequest, HttpResponse
+from paddock.transport.http import HEAD_LINES, HttpRequest, HttpResponse
 from paddock.transport.limits import WebSocketLimits
 from paddock.transport.pending_handshakes import PendingHandshakes
 from tests.unit.transport.conftest import Serve
@@ -286,6 +286,17 @@ async def test_a_bad_request_is_answered_with_the_reason(serve: Serve) -> None:
     assert head.startswith("HTTP/1.1 400 Bad Request\r\n")
     assert "\r\nSec-WebSocket-Version: 13\r\n" in head
     assert body == b"Sec-WebSocket-Version must be 13\n"
+
+
+@pytest.mark.parametrize(("more", "status"), [(0, 101), (1, 400)])
+async def test_a_head_has_a_bounded_number_of_lines(serve: Serve, more: int, status: int) -> None:
+    listener = await serve(Acceptor())
+    head = request()
+    room = HEAD_LINES - head.count(b"\r\n") + 1
+    peer = await RawPeer.dial(listener.url)
+    peer.send(head[:-2] + b"a:\r\n" * (room + more) + b"\r\n")
+    assert (await peer.head()).startswith(f"HTTP/1.1 {status} ")
+    await peer.aclose()
 
 
 async def test_upgrade_may_be_one_of_several_connection_options(serve: Serve) -> None:

@@ -11,8 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from paddock.journal import Journal
@@ -99,18 +98,6 @@ class Delivery:
             elif self.is_open:
                 # Also those that come after a resume_reading, while earlier ones are still held.
                 self._held.append(bytes(message))
-
-    def deliver_in_turns(self, messages: Sequence[Received]) -> None:
-        """Deliver any number of messages; hold those beyond MESSAGES_PER_TURN back for the next turns.
-
-        The link stops its input while the delivery `is_holding`; `reopen` follows.
-        """
-        self.deliver(islice(messages, MESSAGES_PER_TURN))
-        if len(messages) > MESSAGES_PER_TURN and self.is_open:
-            self._is_flowing = False
-            self.deliver(islice(messages, MESSAGES_PER_TURN, None))
-            if not self._is_paused:
-                self._release_soon()
 
     def pause(self) -> None:
         """Hold messages back from now on. The link itself stops its input."""

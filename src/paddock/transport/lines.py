@@ -15,7 +15,8 @@ from functools import partial
 from typing import cast
 
 from paddock.errors import ConnectionLost, MessageTooLarge
-from paddock.transport.delivery import CloseTimeout, Delivery
+from paddock.transport.delivery import MESSAGES_PER_TURN, CloseTimeout, Delivery
+from paddock.transport.input_turns import InputTurns
 from paddock.transport.limits import TransportLimits
 from paddock.transport.link import Accept, Link
 
@@ -26,34 +27,61 @@ class LineSplitter:
     def __init__(self, max_line_bytes: int) -> None:
         self._max_line_bytes = max_line_bytes
         self._partial = bytearray()
+        """The beginning of a line that has not ended."""
+        self._unread = b""
+        """What follows it, and has not been looked at."""
 
     @property
     def is_inside_line(self) -> bool:
         """Return whether a line has begun and not ended."""
         return bool(self._partial) and not self._partial.isspace()
 
-    def feed(self, data: bytes) -> list[bytes]:
-        r"""Take the next bytes and give the lines that they complete, without `\n` or `\r\n`.
+    @property
+    def has_more(self) -> bool:
+        """Return whether `take` has not looked at all that came."""
+        return bool(self._unread)
 
-        How the stream is cut into calls makes no difference to the lines. The time is
-        linear in the stream even when a long line comes in small pieces: it does not
-        read old bytes again. Raises `MessageTooLarge` for a line over the limit; the
-        splitter is of no use after that.
+    @property
+    def held_bytes(self) -> int:
+        """Return how much has come and is not taken."""
+        return len(self._partial) + len(self._unread)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        r"""Take the next bytes and give the lines that they complete, as `add` and `take` do."""
+        self.add(data)
+        return self.take()
+
+    def add(self, data: bytes) -> None:
+        """Give the next bytes, to `take` the lines from."""
+        self._unread = self._unread + data if self._unread else data
+
+    def take(self, limit: int = -1) -> list[bytes]:
+        r"""Take the next lines, without `\n` or `\r\n`: all that are complete, or at most `limit`.
+
+        Blank ones count, and are not returned. How the stream is cut into calls makes no difference to the
+        lines. The time is linear in the stream even when a long line comes in small pieces: it does not
+        read old bytes again. Raises `MessageTooLarge` for a line over the limit; the splitter is of no
+        use after that.
         """
         # One byte more than a line may have: it could be the \r.
         room = self._max_line_bytes + 1 - len(self._partial)
-        pieces = data.split(b"\n")
+        pieces = self._unread.split(b"\n", limit)
+        self._unread = b""
         if len(pieces) == 1:
-            self._check(len(data), room)
-            self._partial += data
+            self._check(len(pieces[0]), room)
+            self._partial += pieces[0]
             return []
         if self._partial:
             self._check(len(pieces[0]), room)
             self._partial += pieces[0]
             pieces[0] = bytes(self._partial)
         rest = pieces.pop()
-        self._check(len(rest), self._max_line_bytes + 1)
-        self._partial = bytearray(rest)
+        if len(pieces) == limit:
+            self._partial = bytearray()
+            self._unread = rest
+        else:
+            self._check(len(rest), self._max_line_bytes + 1)
+            self._partial = bytearray(rest)
         return [line for piece in pieces if (line := self._trim(piece))]
 
     def _trim(self, piece: bytes) -> bytes:
@@ -79,6 +107,7 @@ class LineLink(asyncio.Protocol, Link):
         limits: TransportLimits,
         peer: str,
         *,
+        turns: InputTurns | None = None,
         ended: Callable[[Link], None] = _nobody_cares,
     ) -> None:
         self.peer = peer
@@ -86,7 +115,16 @@ class LineLink(asyncio.Protocol, Link):
         self._limits = limits
         self._stream: asyncio.Transport
         self._splitter = LineSplitter(limits.max_message_bytes)
-        self._delivery = Delivery(self, reopen=self._reopen, ended=partial(ended, self))
+        self._share = None if turns is None else turns.share()
+        """The link's part of the time for the input of all; None if it is the only one."""
+        self._is_yielding = False
+        """Whether the rest of a read waits for the next turn."""
+        self._delivery = Delivery(
+            self,
+            reopen=self._reopen,
+            ended=partial(ended, self),
+            later=None if turns is None else turns.share().wait,
+        )
         self._close_timeout = CloseTimeout(self, limits.close_timeout_s)
 
     # ------------------------------------------------------------------ for the owner
@@ -151,18 +189,50 @@ class LineLink(asyncio.Protocol, Link):
             self._stream.pause_reading()
 
     def data_received(self, data: bytes) -> None:
-        """Deliver the messages that these bytes complete."""
+        """Deliver the messages that these bytes complete, as many as this turn of the loop has time for."""
         if not self._delivery.is_open:
             return
-        try:
-            messages = self._splitter.feed(data)
-        except MessageTooLarge as error:
-            self._delivery.fail(error)
-            return
-        self._delivery.deliver_in_turns(messages)
+        self._splitter.add(data)
+        if self._share is None:
+            self._take()
+        elif self._share.has_room:
+            self._share.run(self._take)
+        else:
+            self._yield()
         if self._delivery.is_holding:
             # Also because uvloop starts to read after connection_made even if reading was paused in there.
             self._stream.pause_reading()
+
+    def _take(self) -> None:
+        """Deliver as many messages as one turn may take, and let others have theirs if there are more."""
+        try:
+            messages = self._splitter.take(MESSAGES_PER_TURN)
+        except MessageTooLarge as error:
+            self._delivery.fail(error)
+            return
+        self._delivery.deliver(messages)
+        if self._splitter.has_more and self._delivery.is_open:
+            self._yield()
+
+    def _yield(self) -> None:
+        if not self._is_yielding:
+            self._is_yielding = True
+            self._stream.pause_reading()
+            if self._share is None:
+                asyncio.get_running_loop().call_soon(self._go_on)
+            else:
+                self._share.wait(self._go_on, self._splitter.held_bytes)
+
+    def _go_on(self) -> None:
+        self._is_yielding = False
+        # What the owner's pause holds back goes first, and `_reopen` follows it.
+        if self._delivery.is_open and not self._delivery.is_holding:
+            self._take()
+            self._read_on()
+
+    def _read_on(self) -> None:
+        if self._delivery.is_open and not self._is_yielding and not self._delivery.is_holding:
+            self._stream.resume_reading()
 
     def eof_received(self) -> bool:
         """End the link; the transport still sends what is queued."""
@@ -192,7 +262,10 @@ class LineLink(asyncio.Protocol, Link):
         self._delivery.writing_resumed()
 
     def _reopen(self) -> None:
-        self._stream.resume_reading()
+        if self._splitter.has_more:
+            self._yield()
+        else:
+            self._read_on()
 
 
 async def open_stream(sock: socket.socket, link: LineLink) -> None:

@@ -21,6 +21,7 @@ from typing import Final
 from paddock.errors import ConnectError, ListenError
 from paddock.journal import Journal
 from paddock.transport.delivery import Introduction
+from paddock.transport.input_turns import InputTurns
 from paddock.transport.limits import TransportLimits
 from paddock.transport.lines import LineLink, open_stream
 from paddock.transport.link import Accept, Link
@@ -87,6 +88,7 @@ class _UnixListener(Listener):
         self._accept = accept
         self._limits = limits
         self._links = OpenLinks(limits.max_connections)
+        self._input_turns = InputTurns()
         self._loop = asyncio.get_running_loop()
         self._sock, self._identity = _publish(path)
         self._arrivals: set[asyncio.Task[None]] = set()
@@ -131,7 +133,7 @@ class _UnixListener(Listener):
 
     def _welcome(self, sock: socket.socket, peer: str) -> None:
         introduction = Introduction(self._accept)
-        link = LineLink(introduction, self._limits, peer, ended=self._links.remove)
+        link = LineLink(introduction, self._limits, peer, turns=self._input_turns, ended=self._links.remove)
         self._links.add(link)
 
         async def arrive() -> None:

@@ -71,6 +71,36 @@ def test_blank_lines_are_skipped() -> None:
     assert LineSplitter(100).feed(b"\n\r\n \t\none\n\n\r\ntwo\n") == [b"one", b"two"]
 
 
+@given(
+    lines=st.lists(st.tuples(LINE, ENDING)),
+    sizes=st.lists(st.integers(min_value=1, max_value=30), min_size=1, max_size=5),
+    limit=st.integers(min_value=1, max_value=4),
+)
+def test_lines_are_the_same_however_many_are_taken_at_once(
+    lines: list[tuple[bytes, bytes]], sizes: list[int], limit: int
+) -> None:
+    stream = b"".join(line + ending for line, ending in lines)
+    splitter = LineSplitter(max_line_bytes=20)
+    found: list[bytes] = []
+    for piece in cut(stream, sizes):
+        splitter.add(piece)
+        while splitter.has_more:
+            taken = splitter.take(limit)
+            assert len(taken) <= limit
+            found += taken
+    assert found == [line for line, _ in lines if line and not line.isspace()]
+    assert splitter.held_bytes == 0
+
+
+def test_blank_lines_count_among_those_that_are_taken_at_once() -> None:
+    splitter = LineSplitter(100)
+    splitter.add(b"\n" * 10 + b"one\n")
+    assert splitter.take(10) == []
+    assert splitter.has_more
+    assert splitter.take(10) == [b"one"]
+    assert not splitter.has_more
+
+
 def test_only_one_carriage_return_belongs_to_the_ending() -> None:
     assert LineSplitter(100).feed(b"one\r\r\n") == [b"one\r"]
 

@@ -18,8 +18,11 @@ import pytest
 
 from paddock.errors import ConnectError, ListenError
 from paddock.transport import unix
+from paddock.transport.delivery import MESSAGES_PER_TURN
 from paddock.transport.limits import TransportLimits
+from paddock.transport.lines import LineSplitter
 from tests.processes import open_descriptors
+from tests.turn_count import counted
 from tests.unit.transport.recorder import PATIENCE_S, Acceptor
 
 
@@ -300,6 +303,79 @@ async def test_no_more_than_the_allowed_connections_are_open(path: Path, accepto
     third = await unix.connect(path, acceptor)
     third.send(b"welcome at last")
     assert await (await servers.arrived(1)).received(1) == [b"welcome at last"]
+    await listener.aclose()
+
+
+async def test_blank_lines_without_end_let_others_have_their_turns(path: Path, acceptor: Acceptor) -> None:
+    listener = await unix.listen(path, acceptor)
+    peers = []
+    for number in range(4):
+        sock = socket.socket(socket.AF_UNIX)
+        sock.setblocking(False)
+        sock.connect(os.fspath(path))
+        peers.append(sock)
+        await acceptor.arrived(number)
+    *flooders, other = peers
+    flood = b"\n" * 60_000
+    with counted(LineSplitter, "take") as count:
+        for sock in flooders:
+            assert sock.send(flood) == len(flood)
+            assert sock.send(b"last\n") == 5
+        other.send(b"hello\n")
+        await acceptor.recorders[3].received(1)
+        assert [recorder.messages for recorder in acceptor.recorders[:3]] == [[], [], []]
+        for recorder in acceptor.recorders[:3]:
+            assert await recorder.received(1) == [b"last"]
+    assert count.on_loop > len(flooders) * len(flood) // MESSAGES_PER_TURN
+    for sock in peers:
+        sock.close()
+    await listener.aclose()
+
+
+async def test_all_links_of_a_socket_share_the_time_for_input(
+    path: Path, acceptor: Acceptor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No turn has time for more than one part.
+    monkeypatch.setattr("paddock.transport.input_turns.TURN_S", 1e-9)
+    listener = await unix.listen(path, acceptor)
+    peers = []
+    for number in range(10):
+        sock = socket.socket(socket.AF_UNIX)
+        sock.connect(os.fspath(path))
+        peers.append(sock)
+        await acceptor.arrived(number)
+    messages = [b"%d" % number for number in range(1000)]
+    with counted(LineSplitter, "take") as count:
+        for sock in peers:
+            sock.sendall(b"".join(message + b"\n" for message in messages))
+        for recorder in acceptor.recorders:
+            assert await recorder.received(len(messages)) == messages
+    # The one whose turn it is, and the one that came when nobody waited.
+    assert count.most <= 2
+    for sock in peers:
+        sock.close()
+    await listener.aclose()
+
+
+async def test_what_waits_for_its_turn_waits_for_the_end_of_a_pause_too(
+    path: Path, acceptor: Acceptor
+) -> None:
+    listener = await unix.listen(path, acceptor)
+    sock = socket.socket(socket.AF_UNIX)
+    sock.connect(os.fspath(path))
+    recorder = await acceptor.arrived()
+    messages = [b"%d" % number for number in range(3 * MESSAGES_PER_TURN)]
+    recorder.on_message = lambda _: recorder.link.pause_reading()
+    sock.sendall(b"".join(message + b"\n" for message in messages))
+    await recorder.received(1)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert recorder.messages == messages[:1]
+    recorder.on_message = None
+    recorder.link.resume_reading()
+    sock.sendall(b"after\n")
+    assert await recorder.received(len(messages) + 1) == [*messages, b"after"]
+    sock.close()
     await listener.aclose()
 
 

@@ -9,12 +9,13 @@ import pytest
 
 from paddock.process.input_stream import QUEUE_LIMIT_BYTES
 from paddock.process.output_log import OutputLog
+from paddock.protocol.long_list import LongList
 from paddock.rpc.serving import ServingConnection
 from paddock.server.answer_turns import ANSWERS_PER_TURN
 from paddock.server.connection import TEXT_BYTES_PER_TURN, WAITING_TEXT_BYTES
-from paddock.server.handlers import process
+from paddock.server.handlers import control, process
 from tests.turn_count import counted
-from tests.wire import WireError, encode, session, start_params
+from tests.wire import WireError, attach, encode, served, session, start_params
 
 
 async def test_control_requests_overtake_as_many_long_polls_as_there_may_be() -> None:
@@ -225,6 +226,28 @@ async def test_lists_of_many_processes_are_made_one_in_a_turn() -> None:
             for request in asked:
                 await client.answer(request)
         assert (lists.on_loop, lists.most) == (50, 1)
+
+
+async def test_long_list_of_processes_is_made_in_many_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served() as server:
+        client, operator = attach(server), attach(server, is_operator=True)
+        await client.initialize()
+        await operator.initialize(capabilities={"extensions": True})
+        for number in range(20):
+            await client.start(f"p{number}", "/bin/sleep", "1000")
+        for asker, method, handlers in (
+            (client, "process/list", process),
+            (operator, "control/status", control),
+        ):
+            listed = await asker.call(method)
+            with monkeypatch.context() as patch, counted(LongList, "add") as elements:
+                patch.setattr(handlers, "AT_ONCE", 19)
+                patch.setattr("paddock.fs.step_scheduler.STEPS_PER_TURN", 1)
+                in_steps = await asker.call(method)
+            assert (elements.on_loop, elements.most) == (20, 1)
+            listed.get("server", {}).pop("uptimeMs", None)
+            in_steps.get("server", {}).pop("uptimeMs", None)
+            assert in_steps == listed
 
 
 async def test_a_client_is_not_read_on_while_much_text_waits() -> None:

@@ -17,6 +17,7 @@ from paddock.protocol import bulk
 from paddock.protocol.bound import MAX_NAME_CHARS
 from paddock.protocol.codec import CodecLimits, read_json, write_json
 from paddock.protocol.codes import INVALID_REQUEST, code_of, data_of
+from paddock.protocol.long_list import LongList
 from paddock.protocol.process_event import OutputEvent
 
 if TYPE_CHECKING:
@@ -189,6 +190,11 @@ def begin_file(request_id: RequestId) -> bulk.Splicing:
 def begin_body(request_id: RequestId, result: HttpResult) -> bulk.Splicing:
     """Begin the answer to `http/request` with an empty body; the caller fills that in."""
     return bulk.Splicing(write_json(_ResultEnvelope(request_id, result)))
+
+
+def begin_list(request_id: RequestId, result: Any) -> LongList:
+    """Begin an answer whose last member is an empty list; the caller adds what belongs there."""
+    return LongList(write_json(_ResultEnvelope(request_id, result)))
 
 
 def write_malformed(problem: str) -> bytes:

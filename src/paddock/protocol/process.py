@@ -491,4 +491,5 @@ class ListResult(Result, frozen=True, kw_only=True):
     """The processes of the session, oldest first."""
 
     processes: list[ProcessSummary]
-    """All started processes that the server has not forgotten."""
+    """All started processes that the server has not forgotten. If they are more than 64, each is as it was
+    while the server made the answer, which may be before an event that came earlier."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine, Iterator
 from math import isinf
-from typing import Final
+from typing import Any, Final
 
 from msgspec import json
 
@@ -18,41 +19,58 @@ from paddock.protocol.control import (
     SessionStatus,
     StatusResult,
 )
+from paddock.protocol.envelope import begin_list
+from paddock.protocol.long_list import LongList
 from paddock.protocol.structure import Empty, NoParams
 from paddock.rpc.questions import Question
 from paddock.server.connection import ClientConnection, HandlerTable
+from paddock.server.dispatch import Encoded
+from paddock.server.long_answer import AT_ONCE, answer_in_steps
 from paddock.server.session import Session
 
 TOLD_BYTES: Final = 8 * 1024 * 1024
 """The most parameters of open questions in one answer: enough for eight sessions at their limit."""
 
 
-def status(connection: ClientConnection, _: Call[NoParams]) -> StatusResult:
+def status(connection: ClientConnection, call: Call[NoParams]) -> StatusResult | Coroutine[Any, Any, Encoded]:
     """Return the server, its sessions and their processes.
 
     Leave out the asker's own session while it is empty.
     """
     own = connection.session
-    return StatusResult(
-        server=connection.services.describe_server(),
-        sessions=[
-            _describe_session(session)
-            for session in connection.services.sessions.sessions
-            if session is not own or session.processes
-        ],
-    )
+    sessions = {
+        session: [process for process in session.processes if process.status is not Status.STARTING]
+        for session in connection.services.sessions.sessions
+        if session is not own or session.processes
+    }
+    server = connection.services.describe_server()
+    processes = sum(map(len, sessions.values()))
+    if processes <= AT_ONCE:
+        described = [
+            _describe_session(session, list(map(_describe_process, processes)))
+            for session, processes in sessions.items()
+        ]
+        return StatusResult(server=server, sessions=described)
+    answer = begin_list(call.id, StatusResult(server=server, sessions=[]))
+    return answer_in_steps(connection, answer, _written(answer, sessions), processes)
 
 
-def _describe_session(session: Session) -> SessionStatus:
+def _written(answer: LongList, sessions: dict[Session, list[ManagedProcess]]) -> Iterator[None]:
+    """Write a process in each step."""
+    for session, processes in sessions.items():
+        answer.begin(_describe_session(session, []))
+        for process in processes:
+            answer.add(_describe_process(process))
+            yield
+        answer.end()
+
+
+def _describe_session(session: Session, processes: list[ProcessStatus]) -> SessionStatus:
     return SessionStatus(
         session_id=session.id,
         client_name=session.client_name,
         attached=session.is_attached,
-        processes=[
-            _describe_process(process)
-            for process in session.processes
-            if process.status is not Status.STARTING
-        ],
+        processes=processes,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from signal import Signals
 from typing import Any, Literal, TypeVar
 
@@ -17,8 +17,9 @@ from paddock.process.managed import ManagedProcess, Status
 from paddock.process.output_log import Reading
 from paddock.protocol.call import Call
 from paddock.protocol.denial import encode_denials
-from paddock.protocol.envelope import RequestId
+from paddock.protocol.envelope import RequestId, begin_list
 from paddock.protocol.intercept import encode_summary
+from paddock.protocol.long_list import LongList
 from paddock.protocol.process import (
     GracefulMode,
     ListResult,
@@ -42,8 +43,9 @@ from paddock.protocol.process import (
 from paddock.protocol.structure import Empty, NoParams
 from paddock.protocol.usage import encode_usage
 from paddock.server.connection import ClientConnection, HandlerTable
-from paddock.server.dispatch import Parked
+from paddock.server.dispatch import Encoded, Parked
 from paddock.server.handlers.start import start
+from paddock.server.long_answer import AT_ONCE, answer_in_steps
 from paddock.server.record import SessionRecord
 from paddock.server.session import Session
 from paddock.server.session_process import SessionProcess
@@ -201,22 +203,33 @@ def _explained(connection: ClientConnection, process: ManagedProcess, result: E)
     )
 
 
-def list_processes(connection: ClientConnection, _: Call[NoParams]) -> ListResult:
+def list_processes(
+    connection: ClientConnection, call: Call[NoParams]
+) -> ListResult | Coroutine[Any, Any, Encoded]:
     """Return the session's processes that have been started."""
-    return ListResult(
-        processes=[
-            ProcessSummary(
-                process_id=process.description.process_id,
-                argv=list(process.description.argv),
-                cwd=process.description.cwd,
-                tty=process.description.is_terminal,
-                running=process.is_running,
-                exit_code=process.exit_code,
-                started_at_ms=int(process.started_at_s * 1000),
-            )
-            for process in connection.session.processes
-            if process.status is not Status.STARTING
-        ]
+    processes = [process for process in connection.session.processes if process.status is not Status.STARTING]
+    if len(processes) <= AT_ONCE:
+        return ListResult(processes=[_summary(process) for process in processes])
+    answer = begin_list(call.id, ListResult(processes=[]))
+    return answer_in_steps(connection, answer, _written(answer, processes), len(processes))
+
+
+def _written(answer: LongList, processes: list[ManagedProcess]) -> Iterator[None]:
+    """Write a process in each step."""
+    for process in processes:
+        answer.add(_summary(process))
+        yield
+
+
+def _summary(process: ManagedProcess) -> ProcessSummary:
+    return ProcessSummary(
+        process_id=process.description.process_id,
+        argv=list(process.description.argv),
+        cwd=process.description.cwd,
+        tty=process.description.is_terminal,
+        running=process.is_running,
+        exit_code=process.exit_code,
+        started_at_ms=int(process.started_at_s * 1000),
     )
 
 

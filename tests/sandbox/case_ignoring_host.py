@@ -5,7 +5,8 @@
 In the directory, `shared` is a file system of FUSE, in a namespace of mounts. It covers an older mount of a
 file system where case matters, at the very place of one of the projects. A command of the user's is
 `confined` or `plain`, and tries each thing in three projects. The output is JSON: what the command in each
-could do, or why it did not run. It takes root.
+could do, or why it did not run. With `tools`, it is what Claude Code's tools for files could do. It takes
+root.
 
 `later`, names are exact at first, for a command and for a client of a server, and then no longer.
 """
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import paddock
+from paddock.adapters.claude_agent_sdk import PaddockPermissions
 from tests.sandbox.case_ignoring_files import exact_switch, serve
 from tests.sandbox.identity import PYTHON, drop_to
 from tests.sandbox.launcher import Launcher
@@ -54,6 +56,18 @@ print(json.dumps(done))
 """
 
 
+TOOLS = {
+    "read a denied file": ("Read", ".ENV"),
+    "search a denied directory": ("Grep", "Private"),
+    "configure git": ("Write", ".GIT/config"),
+    "configure Claude Code": ("Edit", ".Claude/settings.json"),
+    "configure Claude Code below": ("Write", "below/.MCP.json"),
+    "write a file": ("Write", "Ordinary"),
+    "read a file": ("Read", "Ordinary"),
+    "search a directory": ("Grep", "below"),
+}
+
+
 def main(how: str, user: int, directory: Path) -> None:
     """Make the host, and have commands try."""
     shared, home = directory / "shared", directory / "home"
@@ -76,7 +90,7 @@ def main(how: str, user: int, directory: Path) -> None:
                 with user_server(user, home, apart=()) as url:
                     told["client"] = asyncio.run(_client_around(url, project, exact.touch, exact.unlink))
             else:
-                told[name] = _tried(how, user, home, project)
+                told[name] = _decided(project) if how == "tools" else _tried(how, user, home, project)
     finally:
         os.kill(server, signal.SIGKILL)
         os.waitpid(server, 0)
@@ -151,6 +165,18 @@ async def _tried_by_client(files: paddock.Files, project: Path) -> dict[str, str
         except paddock.PaddockError as error:
             told[name] = str(error)
     return told
+
+
+def _decided(project: Path) -> list[str]:
+    (project / "below").mkdir()
+    profile = json.loads(_profile(project)) if project.name == "secretive" else ":workspace"
+    permissions = PaddockPermissions(directory=str(project), profile=profile)
+    done = []
+    for name, (tool, path) in TOOLS.items():
+        arguments = {"file_path": path, "path": path, "pattern": "x"}
+        if permissions.decide(tool, arguments, str(project)).decision == "allow":
+            done.append(name)
+    return done
 
 
 def _profile(project: Path) -> str:

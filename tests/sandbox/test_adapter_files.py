@@ -134,6 +134,73 @@ def test_a_tool_gets_the_files_that_the_profile_grants(tmp_path: Path) -> None:
         PaddockPermissions(profile="known-to-a-server")
 
 
+def test_a_tool_writes_no_settings_under_another_spelling_of_their_name_nor_below(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "SUB").mkdir()
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "sub" / "config").mkdir()
+    (tmp_path / "sub" / ".claude").symlink_to("config")
+    permissions = PaddockPermissions(directory=str(tmp_path))
+
+    def decided(tool: str, path: str) -> str | None:
+        return permissions.decide(tool, {"file_path": path}, str(tmp_path)).decision
+
+    for path in (
+        *(".GIT/config", ".git./config", ".gi\u200ct/config", ".git::$INDEX_ALLOCATION/config"),
+        *(".CLAUDE/settings.json", ".Mcp.json", ".mcp.json ", "SUB/.Claude/skills/x/SKILL.md"),
+        *(
+            "sub/.mcp.json",
+            "sub/.claude/settings.json",
+            "sub/config/settings.json",
+            "new/.claude/agents/x.md",
+        ),
+    ):
+        assert decided("Write", path) == "deny", path
+        assert decided("Read", path) == "allow", path
+    assert decided("Write", "/".join([".GIT"] * 100)) == "deny"
+    for path in ("sub/new", "SUB/new", "Sub/new", "claude/settings.json", "mcp.json", ".gitignore"):
+        assert decided("Write", path) == "allow", path
+
+
+def test_a_tool_reads_no_denied_file_under_another_name(tmp_path: Path) -> None:
+    for name in ("secret", "other", "OTHER"):
+        (tmp_path / name).write_text(name)
+    places = {"/": "read", str(tmp_path): "write"} | {f"{tmp_path}/{n}": "deny" for n in ("secret", "other")}
+    entries = [entry({"type": "path", "path": path}, access) for path, access in places.items()]
+    permissions = PaddockPermissions(profile=restricted(entries), directory=str(tmp_path))
+
+    def decided(path: str) -> str | None:
+        return permissions.decide("Read", {"file_path": path}, str(tmp_path)).decision
+
+    assert decided("SECRET") == "deny"
+    # Both are there, so they are two.
+    assert (decided("other"), decided("OTHER")) == ("deny", "allow")
+    os.link(tmp_path / "secret", tmp_path / "OTHER2")
+    assert decided("OTHER2") == "deny"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("NotebookEdit", {"file_path": "new.ipynb"}),
+        ("NotebookEdit", {"notebook_path": "new.ipynb", "file_path": "/etc/new.ipynb"}),
+        ("Write", {}),
+        ("Edit", {"file_path": ""}),
+        ("Edit", {"file_path": ["new"]}),
+        ("Write", {"path": "new"}),
+        ("Read", {"notebook_path": "/etc/passwd"}),
+        ("LS", {}),
+        ("Grep", {"pattern": "x", "searchPath": "/proc"}),
+        ("Glob", {"pattern": "x", "searchPath": "/proc"}),
+    ],
+)
+def test_a_tool_that_does_not_name_its_file_as_paddock_knows_it_is_refused(
+    tmp_path: Path, tool: str, arguments: dict[str, object]
+) -> None:
+    permissions = PaddockPermissions(directory=str(tmp_path))
+    assert permissions.decide(tool, arguments, str(tmp_path)).decision == "deny"
+
+
 def test_every_tool_that_runs_a_line_runs_it_in_the_sandbox(tmp_path: Path) -> None:
     work, secret = tmp_path / "work", tmp_path / "secret"
     work.mkdir()

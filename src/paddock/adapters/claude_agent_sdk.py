@@ -54,13 +54,17 @@ WRITING: Final = {
 """Tools of Claude Code that change a file, and the argument that names it."""
 
 READING: Final = {"Read": "file_path", "LS": "path", "LSP": "filePath", "NotebookRead": "notebook_path"}
-"""Tools that read a file or list a directory. Without the argument, they read the agent's directory."""
+"""Tools that read a file or list a directory, and the argument that names it."""
 
 SEARCHING: Final = {"Glob": "path", "Grep": "path"}
-"""Tools that read whatever is below a directory."""
+"""Tools that read whatever is below a directory. Without the argument, that is the agent's."""
 
 OBEYED: Final = (".claude", ".mcp.json")
-"""Settings of a project, with commands that Claude Code runs: hooks, and servers of tools."""
+"""Settings of a project, with commands that Claude Code runs: hooks, and servers of tools. It looks for them
+in directories below a project too, once it works there."""
+
+_PATH: Final = "path"
+"""What the names of arguments have in them that are paths, in any case."""
 
 _MAGIC: Final = re.compile(r"[*?\[\]{}()!+@]")
 _ELSEWHERE: Final = re.compile(r"\.\.|[{(,|][/~]")
@@ -108,8 +112,8 @@ class PaddockPermissions:
         self._root = os.path.realpath(directory or os.getcwd())
         own = _keeping_settings(profile, self._root)
         self._profile = own if isinstance(own, str) else msgspec.json.encode(own).decode()
-        self._reach = _reach(own, self._root)
-        self._planned = PlannedAccess(_known(own), self._root)
+        reach = _reach(own, self._root)
+        self._planned = PlannedAccess(_known(own), self._root, reach, OBEYED)
         self._ask = ask
         self._confined: OrderedDict[str, str] = OrderedDict()
 
@@ -159,9 +163,9 @@ class PaddockPermissions:
         if tool in RUNNING:
             return self._line(input, cwd)
         if tool in WRITING:
-            return self._file(DenialKind.WRITE, str(input.get(WRITING[tool]) or ""), cwd)
+            return self._file(DenialKind.WRITE, tool, WRITING[tool], input, cwd)
         if tool in READING:
-            return self._file(DenialKind.READ, str(input.get(READING[tool]) or ""), cwd)
+            return self._file(DenialKind.READ, tool, READING[tool], input, cwd)
         if tool in SEARCHING:
             return self._search(tool, input, cwd)
         return Verdict(None)
@@ -198,29 +202,39 @@ class PaddockPermissions:
             if _ELSEWHERE.search(rest):
                 told = f"The pattern may lead out of {names[0] or cwd}; write it without that."
                 return Verdict("deny", told)
-        return _strictest(self._searched, names, cwd)
+        return _strictest(self._searched, [*names, *_other_paths(input, SEARCHING[tool])], cwd)
 
     def _searched(self, path: str) -> Verdict:
-        if self._reach.grants_tree(path) and self._planned.grants_tree(path):
+        if self._planned.grants_tree(path):
             return _GRANTED
-        if not self._is_granted(path, Access.READ):
+        if not self._planned.grants(path, Access.READ):
             return Verdict("deny", denied_file(DenialKind.READ, path, self._root))
         if os.path.isfile(path):
             return _GRANTED
         way_out = "search with a command of Bash instead, such as rg, which the sandbox keeps from that"
         return Verdict("deny", f"A sandbox denies something below {path}; {way_out}.")
 
-    def _file(self, kind: DenialKind, name: str, cwd: str) -> Verdict:
+    def _file(
+        self, kind: DenialKind, tool: str, argument: str, input: Mapping[str, Any], cwd: str
+    ) -> Verdict:
         wanted = Access.WRITE if kind is DenialKind.WRITE else Access.READ
+        name = input.get(argument)
+        if not isinstance(name, str) or not name:
+            # Whatever the tool does then, it does not do it to a file that was judged.
+            return Verdict("deny", f"{tool} names no file; name it in `{argument}`.")
 
         def opened(path: str) -> Verdict:
-            is_granted = self._is_granted(path, wanted)
+            is_granted = self._planned.grants(path, wanted)
             return _GRANTED if is_granted else Verdict("deny", denied_file(kind, path, self._root))
 
-        return _strictest(opened, [name], cwd)
+        return _strictest(opened, [name, *_other_paths(input, argument)], cwd)
 
-    def _is_granted(self, path: str, wanted: Access) -> bool:
-        return self._reach.grants(path, wanted) and self._planned.grants(path, wanted)
+
+def _other_paths(input: Mapping[str, Any], argument: str) -> list[str]:
+    """Return the other arguments that may name a file: another version of the tool may have its own."""
+    return [
+        str(value) for name, value in input.items() if name != argument and _PATH in name.lower() and value
+    ]
 
 
 _GRANTED: Final = Verdict("allow", "The profile grants it.")

@@ -12,8 +12,6 @@ import posixpath
 from collections.abc import Sequence
 from typing import Final
 
-from msgspec import Struct
-
 from paddock.agent.executor import Executor, FileAccess
 from paddock.agent.permission import Reach
 from paddock.client.confinement import Sandbox
@@ -67,59 +65,52 @@ class ProgramTrust:
         return None
 
 
-class _Finding(Struct, frozen=True):
-    """What is known of a path that is to be executed."""
-
-    doubt: str | None = None
-    """Why it is not trusted."""
-    runs: bool = False
-    """Whether it certainly runs. If not, a shell looks for the name in the next directory."""
-
-
 class _Look:
     """One look at the programs of a line."""
 
     def __init__(self, files: FileAccess, writable: frozenset[str], directories: Sequence[str]) -> None:
         self._files = files
         self._writable = writable
-        self._directories = directories
+        self._directories = tuple(dict.fromkeys(directories))
+        self._trusted: set[str] = set()
 
     async def doubt(self, program: str, depth: int = 0) -> str | None:
         """Return why a program is not trusted, as a shell or `env` is told to run it."""
         if "/" in program:
-            return (await self._find(program, depth)).doubt
+            return await self._doubt_file(program, depth)
+        if program in self._trusted:
+            return None
+        # Each counts, whatever is found before. Many shells go on past a file that the kernel does not
+        # execute, for any reason: its file system is mounted so, its loader is missing, it is for another
+        # machine, or there is no memory, which a command can see to. And even if nothing is there: a command
+        # could put a program there before the shell looks.
         for directory in self._directories:
-            # Even if nothing is there: a command could put a program there before the shell looks.
-            found = await self._find(posixpath.join(directory, program), depth)
-            if found.doubt is not None or found.runs:
-                return found.doubt
+            doubt = await self._doubt_file(posixpath.join(directory, program), depth)
+            if doubt is not None:
+                return doubt
+        self._trusted.add(program)
         return None
 
-    async def _find(self, path: str, depth: int) -> _Finding:
+    async def _doubt_file(self, path: str, depth: int) -> str | None:
         """Look at a path that the kernel is told to execute, and at all that it executes instead."""
         if depth > DEPTH_LIMIT:
-            return _Finding(f"{path} is the last of too many interpreters")
+            return f"{path} is the last of too many interpreters"
         if (doubt := await self._doubt_path(path)) is not None:
-            return _Finding(doubt)
+            return doubt
         status = await _status(self._files, path)
         if status is None or not status.is_file:
-            return _Finding()
+            return None
         # A server of the reference protocol does not say who may execute it.
-        mode = status.mode if isinstance(status.mode, int) else None
-        if mode is not None and not mode & _EXECUTABLE:
-            return _Finding()
+        if isinstance(status.mode, int) and not status.mode & _EXECUTABLE:
+            return None
         if await self._files.has_other_names(path):
-            return _Finding(f"{path} has other names, by which commands in the sandbox might write it")
-        may_everybody = mode is not None and mode & _EXECUTABLE == _EXECUTABLE
+            return f"{path} has other names, by which commands in the sandbox might write it"
         head = await self._files.read_head(path, HEAD_BYTES)
         interpreter = interpreter_of(head)
         if interpreter is not None:
-            found = await self._follow(path, interpreter, depth)
-            return _Finding(found.doubt, found.runs and may_everybody)
-        if not head.startswith(ELF):
-            # Each shell does something else with such a file.
-            return _Finding(f"{path} is not something that the kernel executes")
-        return _Finding(runs=may_everybody)
+            return await self._doubt_interpreter(path, interpreter, depth)
+        # Each shell does something else with another file.
+        return None if head.startswith(ELF) else f"{path} is not something that the kernel executes"
 
     async def _doubt_path(self, path: str) -> str | None:
         if not path.startswith("/") or {".", ".."} & set(path.split("/")):
@@ -134,17 +125,17 @@ class _Look:
             return f"{path} may be a place that commands in the sandbox can write, under another name"
         return None
 
-    async def _follow(self, script: str, interpreter: Interpreter, depth: int) -> _Finding:
+    async def _doubt_interpreter(self, script: str, interpreter: Interpreter, depth: int) -> str | None:
         """Look at the program that the kernel runs in place of a script, and at what that one runs."""
         path = interpreter.path.decode("utf-8", "surrogateescape")
-        found = await self._find(path, depth + 1)
-        if found.doubt is not None or interpreter.argument is None:
-            return found
+        doubt = await self._doubt_file(path, depth + 1)
+        if doubt is not None or interpreter.argument is None:
+            return doubt
         argument = interpreter.argument.decode("utf-8", "surrogateescape")
         executed = executed_by((path, *await self._files.way(path)), argument)
         if executed is None:
-            return _Finding(f"the first line of {script} has {argument!r} for {path}, which may run anything")
-        return _Finding(await self.doubt(executed, depth + 1) if executed else None, found.runs)
+            return f"the first line of {script} has {argument!r} for {path}, which may run anything"
+        return await self.doubt(executed, depth + 1) if executed else None
 
 
 async def _status(files: FileAccess, path: str) -> MetadataResult | None:

@@ -1,8 +1,9 @@
 """Finds what `env` executes for a script that is to leave its sandbox.
 
 The kernel hands a script to the interpreter that its first line names. If that is `env`, it executes another
-program, which it looks up in PATH, and that one may be a script in turn. This module looks on the host, as
-`env` will outside. It does not decide whether the sandbox can change what it finds.
+program, which it looks up in PATH, and that one may be a script in turn. `env` goes on to the next directory
+where the kernel does not execute what it has found, so all count that PATH leads to. This module looks on the
+host, as `env` will outside. It does not decide whether the sandbox can change what it finds.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ def with_env_programs(execution: Execution, is_writable: IsWritable) -> Executio
         if len(steps) > LINES_LIMIT:
             break
         name = "" if line.argument is None else executed_by((line.interpreter, interpreter), line.argument)
-        if name and (program := _found(name, execution.environment, is_writable)) is not None:
-            steps += _steps_of(program, execution.cwd)
+        if name:
+            for program in _found(name, execution.environment, is_writable):
+                steps += _steps_of(program, execution.cwd)
     return replace(
         execution,
         script_lines=tuple(line for line, _ in steps),
@@ -45,17 +47,27 @@ def script_line(interpreter: Interpreter) -> ScriptLine:
     return ScriptLine(os.fsdecode(interpreter.path), None if argument is None else os.fsdecode(argument))
 
 
-def _found(name: str, environment: Mapping[str, str], is_writable: IsWritable) -> str | None:
-    """Return what `env` executes; None if that is nothing, or the sandbox decides it by the name alone."""
+def _found(name: str, environment: Mapping[str, str], is_writable: IsWritable) -> Iterator[str]:
+    """Yield what `env` may execute, each file once; nothing for a path that the sandbox decides on."""
     if "/" in name:
-        return None if leads_to_sandbox(name, is_writable) else name
+        if not leads_to_sandbox(name, is_writable):
+            yield name
+        return
     directories = safe_path(environment.get(PATH, ""), is_writable) or os.defpath
+    found = set()
     for directory in directories.split(":"):
         path = posixpath.join(directory, name)
         # Through a link the sandbox may put a program there, even if there is none now.
-        if leads_to_sandbox(path, is_writable) or (os.path.isfile(path) and os.access(path, os.X_OK)):
-            return path
-    return None
+        if leads_to_sandbox(path, is_writable):
+            yield path
+            return
+        if (
+            os.path.isfile(path)
+            and os.access(path, os.X_OK)
+            and (real := os.path.realpath(path)) not in found
+        ):
+            found.add(real)
+            yield path
 
 
 def _steps_of(program: str, cwd: str) -> Iterator[_Step]:

@@ -82,34 +82,38 @@ async def test_name_that_is_looked_up_in_reach_of_the_sandbox_is_asked_about(pat
     assert len(await asked(executor, "git status")) == 1
 
 
-async def test_directory_behind_that_of_the_program_does_not_matter() -> None:
+@pytest.mark.parametrize("content", [ELF, b"#!/usr/bin/perl\n", None])
+@pytest.mark.parametrize(
+    "path", ["/usr/bin:/work/bin", "/usr/bin:/bin:/work/none", "/usr/bin:.", "/usr/bin:"]
+)
+async def test_name_is_asked_about_if_any_directory_of_path_is_in_reach(
+    content: bytes | None, path: str
+) -> None:
+    """A shell goes on where the kernel does not execute what it has found, whatever that is."""
     executor = host()
-    executor.path = "/usr/bin:/work/bin"
-    assert await asked(executor, "git status") == []
+    executor.path = path
+    if content is None:
+        del executor.contents["/usr/bin/git"]
+    else:
+        executor.install("/usr/bin/git", content=content)
+    assert len(await asked(executor, "git status")) == 1
+    assert await asked(host(), "/usr/bin/git status") == []
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o600, 0o700, 0o754])
-async def test_file_that_not_everybody_can_execute_does_not_end_the_look(mode: int) -> None:
-    """A shell goes on to the next directory, unless it may execute the file."""
+async def test_every_program_that_path_leads_to_counts() -> None:
+    for other, questions in ((ELF, 0), (b"#!/usr/bin/perl\n", 0), (b"#!/work/py\n", 1), (b"text", 1)):
+        executor = host()
+        executor.install("/opt/bin/git", content=other)
+        executor.path = "/usr/bin:/opt/bin:/usr/bin"
+        assert len(await asked(executor, "git status")) == questions
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o600, 0o000])
+async def test_file_that_nobody_can_execute_does_not_count(mode: int) -> None:
     executor = host()
-    executor.install("/opt/bin/git", mode=mode)
+    executor.install("/opt/bin/git", content=b"#!/work/py\n", mode=mode)
     executor.path = "/opt/bin:/usr/bin"
     assert await asked(executor, "git status") == []
-    executor = host()
-    executor.install("/opt/bin/git", mode=mode)
-    executor.path = "/opt/bin:/work/bin"
-    assert len(await asked(executor, "git status")) == 1
-
-
-@pytest.mark.parametrize("first", [b"#!/opt/missing\n", b"#!/opt/data\n"])
-async def test_script_whose_interpreter_does_not_run_does_not_end_the_look(first: bytes) -> None:
-    """Some shells then try the next directory."""
-    for path, questions in (("/opt/bin:/usr/bin", 0), ("/opt/bin:/work/bin", 1)):
-        executor = host()
-        executor.install("/opt/bin/git", content=first)
-        executor.install("/opt/data", mode=0o644)
-        executor.path = path
-        assert len(await asked(executor, "git status")) == questions
 
 
 async def test_file_that_is_no_program_is_asked_about() -> None:
@@ -134,7 +138,6 @@ async def test_script_out_of_reach_of_the_sandbox_is_not_asked_about(first: byte
     executor = host()
     executor.install("/usr/bin/git", content=first)
     executor.install("/opt/shim", content=b"#!/usr/bin/env perl\n")
-    executor.path = "/usr/bin:/work/bin"
     assert await asked(executor, "git status") == []
 
 
@@ -172,8 +175,9 @@ async def test_interpreter_counts_as_the_program(first: bytes) -> None:
     executor.install("/opt/shim", content=b"#!/work/py\n")
     executor.install("/opt/again", content=b"#!/opt/again\n")
     executor.links["/opt/another-env"] = "/usr/bin/env"
+    # By its path, so that only the interpreter is looked up.
     executor.path = "/usr/bin:/work/bin"
-    assert len(await asked(executor, "git status")) == 1
+    assert len(await asked(executor, "/usr/bin/git status")) == 1
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from paddock.intercept.execution import LINES_LIMIT, Execution, ScriptLine
 from paddock.intercept.trust import distrust
@@ -68,6 +69,24 @@ def test_one_that_leads_into_the_sandbox_is_not(tools: Path, is_path: bool) -> N
     (tools / "by-link").symlink_to(work / "sh")
     for name in ("by-interpreter", "by-argument", "by-name", "relative", "by-link"):
         assert doubt(tools, str(tools / name) if is_path else name) is not None, name
+
+
+def test_every_program_that_path_leads_to_counts(tools: Path) -> None:
+    """`env` goes on where the kernel does not execute what it has found."""
+    other = tools.parent / "other"
+    other.mkdir()
+    make(tools / "tool", "#!/no/such/interpreter")
+    make(other / "tool", "#!/bin/sh")
+    found = script(tools, "tool")
+    found = replace(found, environment={"PATH": f"{tools}:{other}:{other}"})
+    work = str(tools.parent / "work")
+
+    def is_writable(path: str) -> bool:
+        return path.startswith(work)
+
+    assert distrust(with_env_programs(found, is_writable), is_writable) is None
+    make(other / "tool", f"#!{work}/sh")
+    assert distrust(with_env_programs(found, is_writable), is_writable) is not None
 
 
 def test_a_circle_of_scripts_is_not_followed_for_ever(tools: Path) -> None:

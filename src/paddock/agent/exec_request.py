@@ -17,11 +17,19 @@ from paddock.errors import InvalidToolCall
 
 _WITHOUT_FILES: Final = {
     "bash": ("--norc",),
+    "bsd-csh": ("-f",),
     "csh": ("-f",),
     "fish": ("--no-config",),
     "tcsh": ("-f",),
     "zsh": ("-f",),
+    # These read no file of their user's with -c.
+    **dict.fromkeys(("ash", "busybox", "dash", "ksh", "lksh", "mksh", "oksh", "posh", "sh", "yash"), ()),
 }
+"""Shells, by their names without a version, and the options with which they read no file of their user's."""
+
+_STATIC: Final = "-static"
+"""What distributions add to the name of a shell that needs no libraries."""
+
 WITHOUT_FILES_ENVIRONMENT: Final = {"BASH_ENV": ""}
 """Bash reads the file that this names before it runs a line, `--norc` or not."""
 
@@ -58,15 +66,28 @@ def shell_words(shell: str, arguments: ExecArguments, *, allow_login: bool) -> t
 
 
 def unsandboxed_words(shell: str, line: str, program: str) -> tuple[str, ...]:
-    """Return what to start without a sandbox: a shell that reads no file of its user's first.
+    """Return what to start without a sandbox: a shell that reads no file of its user's first, if it is known.
 
     A confined command may have written such a file. Zsh reads one even if it is no login shell; so does Bash,
     as many distributions build it, where it believes that sshd has started it. `program` is where the path
     of the shell leads: `rzsh` may be a link to `zsh`, and `zsh` one to `zsh-5.9`.
     """
-    families = (posixpath.basename(path).rstrip("-.0123456789") for path in (program, shell))
+    families = map(_family, (program, shell))
     options = next((_WITHOUT_FILES[family] for family in families if family in _WITHOUT_FILES), ())
     return (shell, *options, "-c", line)
+
+
+def may_read_files(program: str) -> bool:
+    """Return whether a shell, by its path without links, may read files of its user's before a line.
+
+    It is started as `unsandboxed_words` say.
+    """
+    return _family(program) not in _WITHOUT_FILES
+
+
+def _family(path: str) -> str:
+    """Return the name of a shell without its version: that of `zsh5-static` and `zsh-5.9` is `zsh`."""
+    return posixpath.basename(path).removesuffix(_STATIC).rstrip("-.0123456789")
 
 
 def exec_yield_s(arguments: ExecArguments) -> float:

@@ -29,7 +29,7 @@ from paddock.agent.approval_policy import (
 )
 from paddock.agent.command_rules import CommandRules
 from paddock.agent.exec_arguments import SandboxPermissions
-from paddock.agent.exec_request import WITHOUT_FILES_ENVIRONMENT, unsandboxed_words
+from paddock.agent.exec_request import WITHOUT_FILES_ENVIRONMENT, may_read_files, unsandboxed_words
 from paddock.agent.executor import Command, Executor, PreparedExecSpec, ProgramRules
 from paddock.agent.permission import Confinement, Permissions, Reach, lack_of
 from paddock.agent.place import Places
@@ -186,6 +186,8 @@ class Orchestrator:
             programs = (self._executor.shell, *proposal.programs)
             granted = () if self._rules is None else self._rules.granted
             doubt = await self._trust.distrust(programs, sandbox, granted)
+            if doubt is None and may_read_files(await self._real_program(self._executor.shell, "/")):
+                doubt = f"{self._executor.shell} may read files first, which commands may have written"
         if doubt is None:
             return proposal
         return replace(proposal, verdict=Decision(None, verdict.command), doubt=doubt)
@@ -257,6 +259,8 @@ class Orchestrator:
         program = proposal.command[0]
         if proposal.shell_line is not None:
             program = await self._real_program(program, proposal.cwd)
+            if may_read_files(program):
+                changes = (*changes, f"{quoted(program)} {_READING}")
         argv = _unsandboxed_words(proposal, program)
         env = {**proposal.env, **WITHOUT_FILES_ENVIRONMENT}
         prepared = await self._executor.prepare(Command(argv=argv, cwd=cwd, env=env), self.sandbox)
@@ -436,6 +440,7 @@ def _obstacle(launch: Launch, again: Launch | str) -> str | None:
 
 _UNINTERCEPTED: Final = "No rule is checked against the programs that it executes."
 _UNSANDBOXED: Final = "It runs without a sandbox, with all of the user's rights."
+_READING: Final = "may read files of its user's before the command, which confined commands may have written."
 _HIDING: Final = (
     "The profile hides files, so nothing runs without it, and what was missing is not known for certain."
 )

@@ -411,6 +411,28 @@ async def test_approved_command_is_started_without_the_sandbox_as_it_was_shown(t
         assert free.prepared.env == {"HOME": "/", **ENVIRONMENT, "BASH_ENV": ""}
 
 
+@pytest.mark.parametrize(
+    ("shell", "options"),
+    [
+        *(("zsh-static", ("-f",)), ("zsh5-static", ("-f",)), ("bash-5.2-static", ("--norc",))),
+        *(("dash", ()), ("ksh93", ()), ("bsd-csh", ("-f",)), ("elvish", None), ("zsh-mine", None)),
+    ],
+)
+async def test_question_says_that_a_shell_may_read_files_if_nothing_is_known_that_keeps_it_from_that(
+    shell: str, options: tuple[str, ...] | None
+) -> None:
+    executor, answers = FakeExecutor(saying(0)), Answers("approved")
+    path = f"/usr/bin/{shell}"
+    executor.contents[path] = b""
+    async with paddock.Agent(executor, approver=answers) as tools:
+        free = {"cmd": "make", "shell": path, "sandbox_permissions": "require_escalated"}
+        await tools.call("exec_command", free)
+    assert [started.command.argv for started in executor.started] == [(path, *(options or ()), "-c", "make")]
+    [request] = answers.requests
+    reading = [change for change in request.changes if "may read files of its user's" in change]
+    assert len(reading) == (options is None)
+
+
 @pytest.mark.parametrize("shell", ["rzsh", "/usr/bin/rzsh", "bin/rzsh"])
 async def test_shell_reads_no_files_outside_of_the_sandbox_whatever_name_leads_to_it(shell: str) -> None:
     executor, answers = FakeExecutor(saying(0)), Answers("approved")

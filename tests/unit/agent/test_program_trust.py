@@ -116,6 +116,16 @@ async def test_file_that_nobody_can_execute_does_not_count(mode: int) -> None:
     assert await asked(executor, "git status") == []
 
 
+async def test_line_for_a_shell_that_may_read_files_first_is_asked_about() -> None:
+    for program, questions in (("/usr/bin/dash", 0), ("/opt/elvish", 1), ("/opt/zsh-mine", 1)):
+        executor = host()
+        executor.links["/bin/sh"] = program
+        executor.install(program)
+        reasons = await asked(executor, "git status")
+        assert len(reasons) == questions
+        assert all("/bin/sh may read files first" in reason for reason in reasons)
+
+
 async def test_file_that_is_no_program_is_asked_about() -> None:
     executor = host()
     executor.install("/usr/bin/git", content=b"echo a shell reads this itself\n")

@@ -1,18 +1,25 @@
 """The difference between two versions of a file, as a unified diff. Pure.
 
 Lines end with a newline and nothing else; bytes that are not UTF-8 are shown with replacement characters. The
-common beginning and end are set aside first. If what is left is too long to compare line by line, the diff
-replaces it as a whole, which is correct but longer. It is then handled in pieces and never as a list of its
-lines, of which a file may have millions.
+common beginning and end are set aside first. If what is left is too long to compare line by line, or takes
+too many steps, the diff replaces it as a whole, which is correct but longer. What is too long is handled in
+pieces and never as a list of its lines, of which a file may have millions.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 COMPARED_LINES = 2000
-"""In the worst case the comparison takes time in proportion to the product of both line counts."""
+"""Limit for the lines of each version."""
+
+COMPARED_STEPS = COMPARED_LINES * COMPARED_LINES
+"""Limit for the steps of a comparison, which take half a second together. It is enough if each line occurs
+once; a program of which every third line has changed takes a third. Many equal lines would take a thousand
+times as many."""
 
 CONTEXT_LINES = 3
 
@@ -29,12 +36,13 @@ def unified_diff(path: str, old: bytes, new: bytes) -> str:
     old_end, new_end = _changed_ends(old, new, start)
     above, below = _lines_before(old, start), _lines_after(old, old_end)
     first_line = _count(old, 0, start) - len(above)
-    if max(_count(old, start, old_end), _count(new, start, new_end)) >= COMPARED_LINES:
-        hunks = _replaced(old[start:old_end], new[start:new_end], above, below, first_line)
-    else:
+    hunks = None
+    if max(_count(old, start, old_end), _count(new, start, new_end)) < COMPARED_LINES:
         before = [*above, *_lines(old[start:old_end]), *below]
         after = [*above, *_lines(new[start:new_end]), *below]
         hunks = _compared(before, after, first_line)
+    if hunks is None:
+        hunks = _replaced(old[start:old_end], new[start:new_end], above, below, first_line)
     return "".join([f"--- {path}\n+++ {path}\n", *hunks])
 
 
@@ -135,9 +143,50 @@ def _marked(sign: str, data: bytes) -> Iterator[str]:
         start = end
 
 
-def _compared(old: list[bytes], new: list[bytes], first_line: int) -> Iterator[str]:
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    for group in matcher.get_grouped_opcodes(CONTEXT_LINES):
+class _TooManySteps(Exception):
+    """A comparison takes longer than it may."""
+
+
+class _Comparison(difflib.SequenceMatcher[bytes]):
+    """Finds the lines that two versions share, and raises _TooManySteps if that takes too long."""
+
+    def __init__(self, old: list[bytes], new: list[bytes]) -> None:
+        super().__init__(None, old, new, autojunk=False)
+        self._length = len(old)
+        self._steps_left = COMPARED_STEPS
+        # A search compares each line of a part of the old version with each equal line of all of the new one.
+        # In the worst case there are as many searches as lines, in parts that get shorter by one.
+        equal = Counter(new)
+        steps = (1 + equal[line] for line in old)
+        self._steps_before = list(itertools.accumulate(steps, initial=0))
+
+    def find_longest_match(
+        self, start: int = 0, end: int | None = None, new_start: int = 0, new_end: int | None = None
+    ) -> difflib.Match:
+        """Do one search, if there are steps left for it."""
+        self._steps_left -= self._steps_before[self._length if end is None else end]
+        self._steps_left += self._steps_before[start]
+        if self._steps_left < 0:
+            raise _TooManySteps
+        return super().find_longest_match(start, end, new_start, new_end)
+
+
+def _compared(old: list[bytes], new: list[bytes], first_line: int) -> Iterator[str] | None:
+    """Return the hunks; None if that takes too many steps."""
+    try:
+        groups = list(_Comparison(old, new).get_grouped_opcodes(CONTEXT_LINES))
+    except _TooManySteps:
+        return None
+    return _hunks(old, new, groups, first_line)
+
+
+def _hunks(
+    old: list[bytes],
+    new: list[bytes],
+    groups: Sequence[Sequence[tuple[str, int, int, int, int]]],
+    first_line: int,
+) -> Iterator[str]:
+    for group in groups:
         first, last = group[0], group[-1]
         yield _head(first_line + first[1], last[2] - first[1], last[4] - first[3], first_line + first[3])
         for tag, i1, i2, j1, j2 in group:

@@ -7,6 +7,7 @@ version replaces the old one as a whole.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
@@ -21,10 +22,18 @@ from paddock.fs.replacement import Replacement
 SURPLUS_COUNTED = 100
 """Limit of surplus occurrences to count: a large file may hold millions, for each edit."""
 
+REPLACED_TEXTS = 500_000
+"""Limit of the occurrences that the edits of one operation replace: about a second."""
+
+SEARCHED_BYTES = 512 * 1024 * 1024
+"""Limit of the content that the edits of one operation search, each the whole file: some seconds."""
 
 ATTEMPTS = 16
 """How often to try. A try fails if somebody else has changed the file since it was read. Of edits at the same
 time one succeeds each time, and hardly anybody makes more of them than this in one file."""
+
+ATTEMPTS_S = 5.0
+"""Time after which not to try again: nobody keeps a thread busy by changing a file again and again."""
 
 
 def edit(operation: Edit) -> Edited:
@@ -33,8 +42,11 @@ def edit(operation: Edit) -> Edited:
     Edits of one file at the same time are made one after the other, and none is lost.
     """
     path = operation.path
+    until = time.monotonic() + ATTEMPTS_S
     try:
-        for _ in range(ATTEMPTS):
+        for number in range(ATTEMPTS):
+            if number and time.monotonic() >= until:
+                break
             if (versions := _attempt(operation)) is not None:
                 return Edited(diff=unified_diff(path.decode("utf-8", "replace"), *versions))
     except OSError as error:
@@ -78,12 +90,16 @@ def _attempt(operation: Edit) -> tuple[bytes, bytes] | None:
 
 
 def apply(data: bytes, edits: Sequence[TextEdit], max_bytes: int) -> bytes:
-    """Make the edits one after the other. Raises InvalidRequest that names the first that does not match, or
-    after which the text is too large.
+    """Make the edits one after the other. Raises InvalidRequest that names the first that does not match, for
+    which there is too much to do, or after which the text is too large.
 
     There may be millions of occurrences: none is remembered, and the result is not made if it is too large.
     """
+    replaced = searched = 0
     for number, wanted in enumerate(edits, 1):
+        replaced += wanted.count
+        searched += len(data)
+        _refuse_long(number, replaced, searched)
         _check_occurrences(data, wanted, number)
         size_bytes = len(data) + wanted.count * (len(wanted.new) - len(wanted.old))
         if size_bytes > max_bytes:
@@ -92,6 +108,19 @@ def apply(data: bytes, edits: Sequence[TextEdit], max_bytes: int) -> bytes:
             )
         data = _replaced(data, wanted)
     return data
+
+
+def _refuse_long(number: int, replaced: int, searched: int) -> None:
+    if replaced > REPLACED_TEXTS:
+        raise InvalidRequest(
+            f"edit {number}: the edits up to this one replace {replaced} texts, and one request may replace "
+            f"{REPLACED_TEXTS}; nothing was changed; use a command for so many"
+        )
+    if searched > SEARCHED_BYTES:
+        raise InvalidRequest(
+            f"edit {number}: the edits up to this one search {searched} bytes, and one request may search "
+            f"{SEARCHED_BYTES}; nothing was changed; send fewer edits at once"
+        )
 
 
 def _check_occurrences(data: bytes, wanted: TextEdit, number: int) -> None:

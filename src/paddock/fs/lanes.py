@@ -21,8 +21,8 @@ QUICK_THREADS = 16
 BULK_THREADS = 8
 """Limit for simultaneous transfers and walks: more than the disks of one host can serve."""
 
-BULK_SHARE = 4
-"""Limit for one connection, so that its searches of large trees leave threads to the others."""
+BULK_SHARE = 3
+"""Limit for one connection, so that even the searches of two in large trees leave threads to the others."""
 
 
 class Lanes:

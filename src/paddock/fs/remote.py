@@ -29,7 +29,7 @@ from paddock.fs.framing import (
 from paddock.fs.operation import A, Operation
 
 BULK_SHARE = 2
-"""How many long operations of one client a worker does at once: half of its threads for them."""
+"""How many long operations of one client a worker does at once: two clients leave it threads for others."""
 
 CLOSE_TIMEOUT_S = 2.0
 """How long `aclose` waits for the worker after closing its input. The starter ends one that still runs."""

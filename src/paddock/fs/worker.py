@@ -22,7 +22,7 @@ from paddock.fs.operation import is_bulky
 from paddock.fs.perform import perform
 
 QUICK_THREADS = 2
-BULK_THREADS = 4
+BULK_THREADS = 5
 
 ANSWERS = 1
 """Standard output, which nothing else writes to."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import os
 import re
 import stat
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import cycle, repeat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -232,6 +234,32 @@ def test_text_is_found_wherever_pieces_of_the_search_end(data: bytes, old: bytes
                 edit_module.apply(data, [change(old, b"-", occurs or 1)], len(data))
 
 
+def test_edits_that_would_take_long_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edit_module, "REPLACED_TEXTS", 501)
+    count = 250
+    data, back_and_forth = b"x" * (count + 1), [change(b"x", b"y", count + 1), change(b"y", b"x", count + 1)]
+    assert edit_module.apply(data, back_and_forth[:1], len(data)) == b"y" * len(data)
+    with pytest.raises(InvalidRequest, match=r"edit 2: .*one request may replace 501; nothing was changed"):
+        edit_module.apply(data, back_and_forth, len(data))
+    monkeypatch.setattr(edit_module, "SEARCHED_BYTES", 100)
+    edits = [change(b"a", b"b"), change(b"b", b"a")] * 5
+    assert edit_module.apply(b"a" + b"-" * 9, edits, 10) == b"a" + b"-" * 9
+    with pytest.raises(InvalidRequest, match=r"edit 10: .*send fewer edits at once"):
+        edit_module.apply(b"a" + b"-" * 10, edits, 11)
+
+
+def test_a_file_that_never_stands_still_is_not_tried_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    monkeypatch.setattr(edit_module, "ATTEMPTS_S", 0.0)
+    interfering(monkeypatch, repeat(lambda: path.write_bytes(path.read_bytes() + b".")))
+    with pytest.raises(InvalidRequest, match="has changed in the meantime"):
+        edit_module.edit(Edit(path=bytes(path), edits=[change(b"old", b"new")], max_bytes=1000))
+    assert path.read_bytes() == b"old."
+
+
 def test_edits_take_memory_for_the_file_alone() -> None:
     count = 50_000
     grow = change(b"a", b"b" * 1000, count)
@@ -314,3 +342,48 @@ def test_a_change_among_millions_of_lines_lists_only_a_few() -> None:
         assert unified_diff("f", old, old[:-1] + b"x\n").endswith(" \n \n \n-\n+x\n")
         assert unified_diff("f", old, b"x\n" * lines).count("\n+x") == lines
     assert max(listed) <= diff_module.CONTEXT_LINES
+
+
+EQUAL_LINES = diff_module.COMPARED_LINES - 10
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("x\n" * EQUAL_LINES, "x\ny\n" * (EQUAL_LINES // 2)),
+        (
+            "".join(f"x\nold {number}\n" for number in range(EQUAL_LINES // 2)),
+            "".join(f"x\nnew {number}\n" for number in range(EQUAL_LINES // 2)),
+        ),
+    ],
+)
+def test_many_equal_lines_are_replaced_as_a_whole_after_a_bounded_number_of_steps(old: str, new: str) -> None:
+    old, new = f"first\n{old}last\n", f"1st\n{new}end\n"
+    searched: list[int] = []
+    search = difflib.SequenceMatcher.find_longest_match
+
+    def counted(matcher: Any, *part: int) -> difflib.Match:
+        searched.append(sum(len(matcher.b2j.get(line, ())) for line in matcher.a[part[0] : part[1]]))
+        return search(matcher, *part)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(difflib.SequenceMatcher, "find_longest_match", counted)
+        diff = unified_diff("f", old.encode(), new.encode())
+    assert sum(searched) <= diff_module.COMPARED_STEPS
+    assert patched(old, diff) == new
+    assert diff.count("\n-") == old.count("\n")
+
+
+@given(old=texts, new=texts, steps=st.integers(0, 300))
+def test_the_diff_is_right_however_many_steps_it_may_take(old: str, new: str, steps: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(diff_module, "COMPARED_STEPS", steps)
+        assert patched(old, unified_diff("f", old.encode(), new.encode())) == new
+
+
+def test_lines_that_all_differ_are_compared_up_to_the_limit() -> None:
+    lines = [f"line {number}\n" for number in range(diff_module.COMPARED_LINES * 3 // 5)]
+    new = ["first\n", *(f"{line}more\n" if number % 2 else line for number, line in enumerate(lines))]
+    diff = unified_diff("f", "".join(lines).encode(), "".join(new).encode())
+    assert "\n+more\n line " in diff
+    assert patched("".join(lines), diff) == "".join(new)

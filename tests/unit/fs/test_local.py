@@ -20,7 +20,7 @@ from paddock.fs.perform import perform
 SLOW = ReadDirectory(path=b"/slow", max_entries=1)
 
 
-async def test_a_client_with_many_long_operations_leaves_threads_to_the_others(
+async def test_two_clients_with_many_long_operations_leave_threads_to_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_over = threading.Event()
@@ -33,8 +33,8 @@ async def test_a_client_with_many_long_operations_leaves_threads_to_the_others(
 
     monkeypatch.setattr(local, "perform", slowly)
     lanes = Lanes()
-    busy, other = LocalOperations(lanes), LocalOperations(lanes)
-    slow = [asyncio.ensure_future(busy.perform(SLOW)) for _ in range(2 * BULK_THREADS)]
+    *busy, other = (LocalOperations(lanes) for _ in range(3))
+    slow = [asyncio.ensure_future(each.perform(SLOW)) for each in busy for _ in range(2 * BULK_THREADS)]
     try:
         # All of them have been submitted, as far as they are, after one turn of the loop.
         await asyncio.sleep(0)

@@ -95,13 +95,16 @@ class OneWorker:
         yield self._operations
 
 
-async def test_client_with_many_long_operations_leaves_threads_of_a_worker_to_the_others() -> None:
-    assert BULK_SHARE < BULK_THREADS
+async def test_two_clients_with_many_long_operations_leave_threads_of_a_worker_to_the_others() -> None:
+    assert 2 * BULK_SHARE < BULK_THREADS
     async with worker(preparation=SLOWLY) as (files, _):
         workers = cast(FileWorkers, OneWorker(files))
-        busy, other = (ConfinedOperations(workers, Confinement(PROFILE, ()), each, set()) for each in (1, 2))
+        *busy, other = (
+            ConfinedOperations(workers, Confinement(PROFILE, ()), each, set()) for each in range(3)
+        )
         slow = [
-            asyncio.ensure_future(busy.perform(ReadDirectory(path=b"/slow", max_entries=1)))
+            asyncio.ensure_future(each.perform(ReadDirectory(path=b"/slow", max_entries=1)))
+            for each in busy
             for _ in range(2 * BULK_THREADS)
         ]
         try:

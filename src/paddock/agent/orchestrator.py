@@ -45,6 +45,7 @@ from paddock.model.decision import Action, Decision
 from paddock.model.denial import Denial
 from paddock.model.verdict import Verdict
 from paddock.protocol.question import ExecApprovalParams, ExecApprovalResult
+from paddock.quotation import quoted
 
 T = TypeVar("T")
 

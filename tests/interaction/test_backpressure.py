@@ -131,8 +131,8 @@ async def test_input_that_the_processes_of_a_session_do_not_read_is_bounded(
 async def test_large_answer_that_finds_no_room_is_refused_after_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paddock.server.connection.ANSWER_BYTES", 1_000_000)
-    monkeypatch.setattr("paddock.server.connection.LARGE_ANSWER_WAIT_S", 0.01)
+    monkeypatch.setattr("paddock.server.answer_memory.ANSWER_BYTES", 1_000_000)
+    monkeypatch.setattr("paddock.server.answer_memory.LARGE_ANSWER_WAIT_S", 0.01)
     monkeypatch.setattr("paddock.server.app.LARGE_ANSWERS_BYTES", 4_000_000)
     large, small = tmp_path / "large", tmp_path / "small"
     large.write_bytes(bytes(3_000_000))

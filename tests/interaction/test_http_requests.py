@@ -318,7 +318,7 @@ async def test_a_client_that_reads_no_answers_has_no_more_bodies_read_for_it(
         await writer.drain()
         sent.append(asked.target)
 
-    monkeypatch.setattr("paddock.server.connection.ANSWER_BYTES", len(body))
+    monkeypatch.setattr("paddock.server.answer_memory.ANSWER_BYTES", len(body))
     async with served(send_buffer_bytes=SEND_BUFFER) as server, origin(answer) as remote:
         slow = attach(server, TransportLimits(write_high_water_bytes=SEND_BUFFER))
         await slow.initialize()

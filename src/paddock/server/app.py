@@ -27,9 +27,10 @@ from paddock.model.audit_failure import AuditFailure
 from paddock.network.turn import Turns
 from paddock.process.spawner import Spawner
 from paddock.protocol.question import QuestionParams
+from paddock.server.answer_memory import LARGE_ANSWERS_BYTES
 from paddock.server.answer_turns import SharedAnswers
 from paddock.server.audit import audited
-from paddock.server.connection import LARGE_ANSWERS_BYTES, ClientConnection
+from paddock.server.connection import ClientConnection
 from paddock.server.control import open_control_socket
 from paddock.server.descriptor_limit import DESCRIPTOR_LIMIT
 from paddock.server.enclosures import Enclosures

@@ -25,11 +25,12 @@ from paddock.protocol.process import SessionId
 from paddock.protocol.session import ClientCapabilities
 from paddock.protocol.structure import Params, Result
 from paddock.rpc.serving import Drop, Ready, Refusal, Reply, ServingConnection
+from paddock.server.answer_memory import AnswerMemory
 from paddock.server.answer_turns import AnswerTurns
 from paddock.server.connection_record import ConnectionRecord
 from paddock.server.dispatch import Dispatcher, Encoded, Then
 from paddock.server.files import ClientFiles
-from paddock.server.memory_budget import Grant, MemoryBudget, take_all
+from paddock.server.memory_budget import Grant
 from paddock.server.services import Services
 from paddock.server.session import Session
 from paddock.server.session_process import SessionProcess
@@ -44,22 +45,6 @@ T = TypeVar("T")
 
 UNREAD_ANSWERS_FACTOR = 8
 """Output stops at one send buffer; only answers fill further ones. At this many it is not read."""
-
-ANSWER_BYTES = 16 * 1024 * 1024
-"""File content that one connection may have in memory on its way out: sixteen blocks. One answer may be
-larger, if there is room for it among those of all connections."""
-
-LARGE_ANSWERS_BYTES = 1024 * 1024 * 1024
-"""Sum of all larger answers of a server; the largest, 512 MiB in base64, is two thirds of it."""
-
-LARGE_ANSWER_WAIT_S = 30.0
-"""How long a large answer waits for room. Clients that do not read, and hosts that do not go on sending, hold
-what they have for as long as they like; a file can be read in blocks meanwhile."""
-
-_NO_ROOM = (
-    "there is no memory for an answer of {size_bytes} bytes: the large answers of other clients take it; "
-    "read in blocks (fs/open, fs/readBlock; streamResponse), or try again"
-)
 
 LONG_MESSAGE_BYTES = 512
 """Shorter messages need no count: as many as one turn of the loop takes from a peer have 128 KiB."""
@@ -96,7 +81,6 @@ class ClientConnection:
     # longer. Every message looks up dozens. `__dict__` is for the cached properties.
     __slots__ = (
         "__dict__",
-        "_answers",
         "_arrived_at_s",
         "_dispatcher",
         "_has_operator_rights",
@@ -107,12 +91,12 @@ class ClientConnection:
         "_is_reading",
         "_latency",
         "_link",
+        "_memory",
         "_on_closed",
         "_protocol",
         "_record",
         "_slow_streams",
         "_turn_bytes",
-        "_unsent",
         "_wanted_notifications",
         "answer_turns",
         "answered_methods",
@@ -173,8 +157,7 @@ class ClientConnection:
         self.session: Session
         """The session; every method but `initialize` has one."""
         self._is_greeted = False
-        self._answers = MemoryBudget(ANSWER_BYTES)
-        self._unsent: list[Grant] = []
+        self._memory = AnswerMemory(services.large_answers)
         self._is_congested = False
         self._slow_streams: list[asyncio.Future[None]] = []
         self._is_reading = True
@@ -212,23 +195,8 @@ class ClientConnection:
         return self.capabilities.extensions
 
     async def room_for(self, size_bytes: int) -> Grant:
-        """Reserve memory for an answer once the client has taken earlier ones.
-
-        An `Encoded` must give it back. Raises OperationFailed if the answers of others leave no room for a
-        large one for too long.
-        """
-        own = await take_all(size_bytes, self._answers)
-        if size_bytes <= ANSWER_BYTES:
-            return own
-        try:
-            async with asyncio.timeout(LARGE_ANSWER_WAIT_S):
-                shared = await take_all(size_bytes, self.services.large_answers)
-        except BaseException as error:
-            own.release()
-            if isinstance(error, TimeoutError):
-                raise OperationFailed(_NO_ROOM.format(size_bytes=size_bytes)) from error
-            raise
-        return own.joined_by(shared)
+        """Reserve memory for an answer: see `AnswerMemory.take`. An `Encoded` must give it back."""
+        return await self._memory.take(size_bytes)
 
     async def compute(self, work: Callable[[], T]) -> T:
         """Run a function that needs the processor for long, in a thread. One at a time for this connection:
@@ -358,7 +326,7 @@ class ClientConnection:
         """Resume the client's processes, because it has caught up."""
         self._is_congested = False
         self._record.output_stall.end()
-        self._release_unsent()
+        self._memory.release_sent()
         self._dispatcher.release()
         if self._is_greeted:
             self.session.resume_output()
@@ -376,7 +344,7 @@ class ClientConnection:
         # This comes before another connection can take over the session, which must find what this one has
         # begun.
         self._dispatcher.stop()
-        self._release_unsent()
+        self._memory.release_sent()
         self._record.closed(error)
         if self._is_greeted:
             self.session.detach()
@@ -438,7 +406,7 @@ class ClientConnection:
         if isinstance(result, Encoded):
             self._send_answer(result.message)
             if result.grant is not None:
-                self._settle(result.grant)
+                self._memory.settle(result.grant, is_sent=not (self._is_congested and self._is_open))
             return None
         if isinstance(result.outcome, RequestError):
             self._fail(call, result.outcome)
@@ -459,18 +427,6 @@ class ClientConnection:
         self._record.crashed(call, error)
         problem = OperationFailed(f"{call.method.name} failed in the server; see its log")
         self._link.send(write_error(call.id, problem))
-
-    def _settle(self, grant: Grant) -> None:
-        """Give back the memory of an answer once the answer has been sent."""
-        if self._is_congested and self._is_open:
-            self._unsent.append(grant)
-        else:
-            grant.release()
-
-    def _release_unsent(self) -> None:
-        unsent, self._unsent = self._unsent, []
-        for grant in unsent:
-            grant.release()
 
     def _has_too_many_unread_answers(self) -> bool:
         # This counts only while the link is congested: the end of the congestion starts the reading again.

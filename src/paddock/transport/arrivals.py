@@ -127,7 +127,6 @@ class Arrivals:
             ssl_handshake_timeout=cast(int, self._handshake_timeout_s),
             ssl_shutdown_timeout=cast(int, self._shutdown_timeout_s),
         )
-        own = self._turns.share()
-        gate = RecordGate(tls, lambda: own if arriving.is_connected else self._strangers)
+        gate = RecordGate(tls, lambda: arriving.is_connected, self._turns.share(), self._strangers)
         await self._loop.connect_accepted_socket(lambda: gate, sock)
         await is_over

@@ -33,11 +33,15 @@ class RecordGate(asyncio.Protocol, asyncio.Transport):
     The TLS hears of the end of a connection after all that came before it, as without this.
     """
 
-    def __init__(self, tls: SSLProtocol, share: Callable[[], InputShare]) -> None:
-        """`share` gives the share of the connection, of which there is another after the handshake."""
+    def __init__(
+        self, tls: SSLProtocol, is_known: Callable[[], bool], own: InputShare, strangers: InputShare
+    ) -> None:
+        """`is_known` says whether the handshake is over, and with it the time among the `strangers`."""
         super().__init__()
         self._tls = tls
-        self._share = share
+        self._is_known = is_known
+        self._own = own
+        self._strangers = strangers
         self._stream: asyncio.Transport
         self._records = TlsRecords()
         self._kept = bytearray()
@@ -64,14 +68,20 @@ class RecordGate(asyncio.Protocol, asyncio.Transport):
 
     def data_received(self, data: bytes) -> None:
         """Let the first records through."""
-        share = self._share()
+        share = self._share
         if not self._kept and not self._is_waiting and not self._is_paused and share.has_room:
-            size = self._records.take(data, FIRST_RECORDS)
-            if size == len(data):
-                share.run(partial(self._pass_on, data))
+            size = self._records.take(data, 1)
+            if size == len(data) and share is self._own:
+                # It takes microseconds itself, and what it holds has turns of its own: to look at the clock
+                # would take as long.
+                self._pass_on(data)
                 return
+            if size < len(data):
+                size += self._records.take(data[size:], FIRST_RECORDS - 1)
             self._kept += data[size:]
             share.run(partial(self._pass_on, data[:size]))
+            if not self._kept:
+                return
         else:
             self._kept += data
         self._go_on()
@@ -96,6 +106,10 @@ class RecordGate(asyncio.Protocol, asyncio.Transport):
         if not self._is_paused:
             self._let_through(RECORDS_PER_TURN)
         self._go_on()
+
+    @property
+    def _share(self) -> InputShare:
+        return self._own if self._is_known() else self._strangers
 
     @property
     def _has_more(self) -> bool:
@@ -125,7 +139,7 @@ class RecordGate(asyncio.Protocol, asyncio.Transport):
         has_more = self._has_more
         if has_more and not self._is_waiting and not self._is_paused:
             self._is_waiting = True
-            self._share().wait(self.turn, len(self._kept))
+            self._share.wait(self.turn, len(self._kept))
         elif not has_more and self._is_lost:
             self._tell_loss()
         elif not has_more and self._has_ended and not self._is_end_told and not self._tell_end():

@@ -154,6 +154,11 @@ SPARSE_INDEX = (
 """The submodule came when its directory was left out already: the index names only the directory."""
 BEHIND_LINK = "git init -q --separate-git-dir ../other/r .; ln -s ../other link; echo gitdir: link/r > .git"
 REPLACED_LINK = f"mkdir m; cp -r link/r m; {EVIL} > m/r/config; rm link; mv m link"
+NESTED = (
+    "for name in lib mid; do git init -q ../$name; git -C ../$name commit -q --allow-empty -m x; done;"
+    " git -C ../mid submodule -q add ../lib inner; git -C ../mid commit -qm x; git init -q .;"
+    " git submodule -q add ../mid libs/mid; git commit -qm x; git submodule -q update --init --recursive"
+)
 WORKTREE = (
     "git init -q ../other; git -C ../other commit -q --allow-empty -m x; rmdir ../project;"
     "git -C ../other worktree add -q ../project"
@@ -262,6 +267,32 @@ TRAPS = [
         f"mkdir x; cd x; {REPOSITORY} {EVIL} > config; echo gitdir: $PWD > ../../other/file",
         setup="git init -q --separate-git-dir ../r ..; mv ../.git ../other/file; ln -s other/file ../.git",
         writable=("other",),
+    ),
+    Trap(
+        "configuration of a submodule whose pointer can't be written",
+        f"{EVIL} > ../other/sub/config",
+        setup=f"{SUBMODULE}; mkdir part; mv .git/modules/libs/sub ../other;"
+        " echo gitdir: ../../../other/sub > libs/sub/.git",
+        writable=("project/part", "other"),
+        access="read",
+    ),
+    Trap(
+        "submodule in a submodule",
+        f"cd libs/mid/inner; rm .git; mkdir .git; cd .git; {REPOSITORY} {EVIL} > config",
+        setup=NESTED,
+    ),
+    Trap(
+        "submodule in a submodule that is not checked out",
+        f"mkdir -p libs/mid/inner/.git; cd libs/mid/inner/.git; {REPOSITORY} {EVIL} > config",
+        setup=f"{NESTED}; git -C libs/mid submodule -q deinit -f inner",
+    ),
+    Trap(
+        "submodule in a submodule of a linked worktree",
+        f"cd libs/mid/inner; rm .git; mkdir .git; cd .git; {REPOSITORY} {EVIL} > config",
+        setup=f"{NESTED}; git worktree add -q ../tree; cd ../tree;"
+        " git submodule -q update --init --recursive",
+        where="tree",
+        project="tree",
     ),
     Trap(
         "pointer of a submodule",
@@ -488,6 +519,12 @@ def test_submodule_can_still_be_worked_on(site: Site) -> None:
         "echo x > libs/sub/f && mkdir libs/sub/d && mv libs/sub/f libs/sub/d && cat libs/sub/d/f"
     )
     assert (done.status, done.stdout) == (0, "x\n"), done
+
+
+def test_project_with_submodules_in_submodules_can_be_worked_on(site: Site) -> None:
+    site.shell(NESTED)
+    done = site.confined("touch libs/mid/f libs/mid/inner/f && git submodule status --recursive | wc -l")
+    assert (done.status, done.stdout) == (0, "2\n"), done
 
 
 @pytest.mark.parametrize("pointer", ["gitdir: r\\0", "gitdir: r%8192s"])

@@ -148,10 +148,16 @@ def submodules(directory: str, table: AccessTable, look: Look, nesting: int = 0)
     """
     repository = join(directory, GIT)
     if look.at(repository).kind is Kind.FILE:
-        repository = look.gitdir(repository) or repository
-    if nesting >= NESTING_LIMIT:
-        return
+        # Without the `..` by which git writes it: whether the command could lead that elsewhere is a question
+        # about the pointer, and `linked_repository` asks it.
+        repository = look.at(look.gitdir(repository) or repository).real
     names, sparse = look.gitlinks(repository), look.sparse_directories(repository)
+    if nesting >= NESTING_LIMIT and (names or sparse):
+        raise ProfileRefused(
+            repository,
+            f"names submodules of a submodule that is {NESTING_LIMIT} deep in others",
+            "run the command in one of these",
+        )
     trees = tuple(_working_trees(directory, repository, table, look)) if names or sparse else ()
     for unread in (join(tree, name) for tree in trees for name in sparse):
         yield from _sparse_directory(unread, table, look)
@@ -161,8 +167,12 @@ def submodules(directory: str, table: AccessTable, look: Look, nesting: int = 0)
         _refuse_replaceable(pointer, "is a submodule's", fact, table)
         if fact.links:
             continue
-        if table.access_of(pointer) is Access.WRITE and pointer not in table:
+        is_writable = table.access_of(pointer) is Access.WRITE
+        if is_writable and pointer not in table:
             yield from _submodule(submodule, pointer, fact.kind, table, look)
+        # A pointer that only others can write may still lead to a place that the command can.
+        if fact.kind is not Kind.MISSING and not (is_writable and pointer in table):
+            yield from linked_repository(pointer, table, look)
         if fact.kind is not Kind.MISSING and _is_anything_writable(submodule, table):
             yield from submodules(submodule, table, look, nesting + 1)
 
@@ -245,8 +255,6 @@ def _submodule(submodule: str, pointer: str, kind: Kind, table: AccessTable, loo
         yield _read_only(submodule)
         return
     yield _read_only(pointer)
-    if not is_missing:
-        yield from linked_repository(pointer, table, look)
 
 
 def _is_anything_writable(directory: str, table: AccessTable) -> bool:

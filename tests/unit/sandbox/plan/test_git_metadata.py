@@ -4,6 +4,7 @@ import pytest
 
 from paddock.errors import ProfileRefused
 from paddock.model.profile import Access
+from paddock.sandbox.plan.git_metadata import NESTING_LIMIT
 from paddock.sandbox.plan.metadata import Protection
 from paddock.sandbox.profile.access import AccessTable, Rule
 from tests.unit.sandbox.imagined_host import DAMAGED, ImaginedFiles
@@ -134,6 +135,57 @@ def test_submodules_are_protected_whether_they_are_there_or_not() -> None:
         "/w/libs/gone/.git",
         "/w/libs/copied/.git",
     }
+
+
+NESTED = {
+    **REPOSITORY,
+    "/w/.git/index": "mid",
+    "/w/mid/.git": "gitdir: /w/mid/../.git/modules/mid",
+    "/w/.git/modules/mid/index": "inner",
+    "/w/.git/modules/mid/config": "/w/.git/modules/mid/../../../mid",
+}
+"""What `git clone --recurse-submodules` makes of a submodule in a submodule."""
+
+
+def test_submodule_in_a_submodule_is_protected_whether_it_is_there_or_not() -> None:
+    inner = {"/w/mid/inner/.git": "gitdir: /w/mid/inner/../../.git/modules/mid/modules/inner"}
+    for there in ({}, inner):
+        protected = _protected({**NESTED, **there})
+        assert {"/w/mid/.git", "/w/mid/inner/.git"} <= protected
+
+
+def test_submodules_are_protected_to_a_depth_and_refused_below() -> None:
+    def nested(depth: int) -> dict[str, str]:
+        places = [f"/w{'/s' * number}/.git" for number in range(depth + 1)]
+        return {f"{place}/HEAD": "" for place in places} | {f"{place}/index": "s" for place in places[:-1]}
+
+    assert f"/w{'/s' * NESTING_LIMIT}/.git" in _protected(nested(NESTING_LIMIT))
+    with pytest.raises(ProfileRefused, match="names submodules of a submodule that is 8 deep"):
+        _protected(nested(NESTING_LIMIT + 1))
+
+
+def test_submodule_whose_way_to_its_repository_can_be_replaced_is_refused() -> None:
+    files = {**REPOSITORY, "/w/.git/index": "mid", "/w/x/": "", "/w/.git/modules/mid/": ""}
+    files["/w/mid/.git"] = "gitdir: /w/x/../.git/modules/mid"
+    with pytest.raises(ProfileRefused, match=r"/w/mid/\.git leads through /w/x/\.\."):
+        _protected(files)
+
+
+def test_repository_of_a_submodule_is_protected_though_its_pointer_can_not_be_written() -> None:
+    files = {
+        "/r/.git/HEAD": "",
+        "/r/.git/index": "lib",
+        "/r/lib/.git": "gitdir: /store/lib",
+        "/store/lib/HEAD": "",
+    }
+    rules = (Rule("/r", Access.READ, "root"), Rule("/store", Access.WRITE, "store"))
+    look = ImaginedFiles(files)
+    protected = {rule.path for rule in Protection(AccessTable(rules), look, ("/r",)).rules()}
+    assert "/store/lib" not in protected
+    part = Rule("/r/part", Access.WRITE, "part")
+    look = ImaginedFiles({**files, "/r/part/": ""})
+    protected = {rule.path for rule in Protection(AccessTable([*rules, part]), look, ("/r",)).rules()}
+    assert "/store/lib" in protected
 
 
 @pytest.mark.parametrize(

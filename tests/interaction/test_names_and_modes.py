@@ -36,6 +36,28 @@ async def test_rename_replaces_a_file_and_moves_a_link_itself(box: paddock.Box, 
     assert sorted(os.listdir(tmp_path)) == ["other", "there"]
 
 
+@pytest.mark.parametrize("profile", [None, ":workspace"])
+async def test_rename_to_another_name_of_the_same_file_leaves_that_name(
+    box: paddock.Box, tmp_path: Path, profile: str | None
+) -> None:
+    (tmp_path / "old").write_text("content")
+    (tmp_path / "sub").mkdir()
+    for name in ("new", "sub/old", "kept"):
+        (tmp_path / name).hardlink_to(tmp_path / "old")
+    old = box.path(tmp_path / "old", sandbox=profile)
+    await old.rename(tmp_path / "old")
+    assert (tmp_path / "old").exists()
+    await old.rename(tmp_path / "new")
+    assert sorted(os.listdir(tmp_path)) == ["kept", "new", "sub"]
+    moved = await box.path(tmp_path / "new", sandbox=profile).rename(tmp_path / "sub" / "old")
+    assert await moved.read_text() == "content"
+    assert sorted(os.listdir(tmp_path)) == ["kept", "sub"]
+    (tmp_path / "link").symlink_to("kept")
+    (tmp_path / "other link").hardlink_to(tmp_path / "link")
+    await box.path(tmp_path / "link", sandbox=profile).rename(tmp_path / "other link")
+    assert sorted(os.listdir(tmp_path)) == ["kept", "other link", "sub"]
+
+
 async def test_rename_of_nothing_is_not_found(box: paddock.Box, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         await box.path(tmp_path / "missing").rename(tmp_path / "x")

@@ -145,6 +145,8 @@ class Failure(Answer, frozen=True, kw_only=True):
     message: str
     os_error: tuple[int, str] | None = None
     """The errno and the path, where the operating system refused something."""
+    fault: str | None = None
+    """What the log of the server says of a fault in Paddock; nothing that a client reads."""
 
 
 AnyAnswer = Done | Metadata | Listing | CanonicalPath | Walked | Opened | Block | Edited | Found | Failure

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from paddock.errors import InvalidRequest
 from paddock.fs.answer import Done
+from paddock.fs.directory import make_with_parents
 from paddock.fs.failure import map_os_error, read_only_before_rights
 from paddock.fs.operation import Copy
 from paddock.fs.set_id import clear_set_id
@@ -144,7 +145,7 @@ class _Level:
 
 
 def _copy_tree(source: bytes, destination: bytes) -> None:
-    os.makedirs(os.path.dirname(destination.rstrip(b"/")) or b"/", exist_ok=True)
+    make_with_parents(os.path.dirname(destination.rstrip(b"/")) or b"/")
     levels = [_enter(source, None, destination, None)]
     try:
         while levels:

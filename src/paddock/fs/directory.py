@@ -19,7 +19,7 @@ def create_directory(operation: CreateDirectory) -> Done:
     path = operation.path
     try:
         if operation.follow:
-            os.makedirs(path, exist_ok=True) if operation.recursive else os.mkdir(path)
+            make_with_parents(path) if operation.recursive else os.mkdir(path)
         elif operation.recursive:
             _make_by_steps(path)
         else:
@@ -28,6 +28,32 @@ def create_directory(operation: CreateDirectory) -> Done:
     except OSError as error:
         raise map_os_error(error, "make directory", path) from error
     return Done()
+
+
+def make_with_parents(path: bytes) -> None:
+    """Make what is missing of an absolute path, and accept a directory that exists. Raises OSError.
+
+    Follows links. A path may have more names than the interpreter allows calls within calls, which is what
+    `os.makedirs` does.
+    """
+    missing = []
+    above = _parent(path)
+    while not os.path.exists(above):
+        missing.append(above)
+        above = _parent(above)
+    for each in reversed(missing):
+        # Somebody else has made it meanwhile, or its name is `.` or `..`.
+        with suppress(FileExistsError):
+            os.mkdir(each)
+    try:
+        os.mkdir(path)
+    except OSError:
+        if not os.path.isdir(path):
+            raise
+
+
+def _parent(path: bytes) -> bytes:
+    return os.path.dirname(path.rstrip(b"/")) or b"/"
 
 
 def _make_by_steps(path: bytes) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 from typing import Any, cast
 from weakref import WeakValueDictionary
@@ -27,12 +28,16 @@ from paddock.fs.framing import (
     write_frame,
 )
 from paddock.fs.operation import A, Operation
+from paddock.journal import Journal
 
 BULK_SHARE = 2
 """How many long operations of one client a worker does at once: two clients leave it threads for others."""
 
 CLOSE_TIMEOUT_S = 2.0
 """How long `aclose` waits for the worker after closing its input. The starter ends one that still runs."""
+
+
+_journal = Journal(logging.getLogger(__name__))
 
 
 class WorkerOperations:
@@ -80,6 +85,8 @@ class WorkerOperations:
             self._requests.write(write_frame(Request(number, cast(Any, operation))))
             answer = await answered
         if isinstance(answer, Failure):
+            if answer.fault is not None:
+                _journal.error("file worker failed", fault=answer.fault)
             raise to_error(answer)
         return cast("A", answer)
 

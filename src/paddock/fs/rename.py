@@ -10,14 +10,17 @@ from paddock.fs.answer import Done
 from paddock.fs.failure import map_os_error
 from paddock.fs.metadata import refuse_link
 from paddock.fs.operation import ChangeMode, Rename
-from paddock.fs.resolve import open_path, parent_of
+from paddock.fs.resolve import NameInDirectory, open_path, parent_of
 
 MAX_MODE = 0o1777
 """Nobody may set set-user-ID or set-group-ID here: whoever runs such a file gets the rights of its owner."""
 
 
 def rename(operation: Rename) -> Done:
-    """Move a name to another place in the same file system, in one step."""
+    """Move a name to another place in the same file system, in one step.
+
+    If both are hard links to one file, the old name is removed, in a second step.
+    """
     try:
         with (
             parent_of(operation.source, follow=True) as old,
@@ -25,12 +28,31 @@ def rename(operation: Rename) -> Done:
         ):
             # rename(2) moves and replaces links themselves, not their targets.
             os.rename(old.name, new.name, src_dir_fd=old.directory, dst_dir_fd=new.directory)
+            if _are_names_of_one_file(old, new):
+                # Then rename(2) does nothing and reports success.
+                os.unlink(old.name, dir_fd=old.directory)
     except OSError as error:
         missing = operation.source if not os.path.lexists(operation.source) else operation.destination
         raise map_os_error(
             error, "rename to" if missing is operation.destination else "rename", missing
         ) from error
     return Done()
+
+
+def _are_names_of_one_file(one: NameInDirectory, other: NameInDirectory) -> bool:
+    """Return whether two different names lead to one and the same file."""
+    same_directory = os.path.samestat(os.fstat(one.directory), os.fstat(other.directory))
+    if same_directory and one.name == other.name:
+        return False
+    try:
+        status, its = (
+            os.stat(each.name, dir_fd=each.directory, follow_symlinks=False) for each in (one, other)
+        )
+    except FileNotFoundError:
+        return False
+    # Where case is ignored, a file or a directory may have one name with two spellings.
+    is_linked = status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode)
+    return is_linked and os.path.samestat(status, its)
 
 
 def change_mode(operation: ChangeMode) -> Done:

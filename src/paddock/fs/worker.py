@@ -13,8 +13,8 @@ import threading
 from queue import SimpleQueue
 from typing import cast
 
-from paddock.errors import OperationFailed, RequestError
-from paddock.fs.answer import AnyAnswer
+from paddock.errors import RequestError
+from paddock.fs.answer import AnyAnswer, Failure, FailureKind
 from paddock.fs.failure import to_failure
 from paddock.fs.framing import HEADER, MAX_IN_FLIGHT, Reply, Request, read_length, read_request, write_frame
 from paddock.fs.handle import HandleTable
@@ -23,6 +23,9 @@ from paddock.fs.perform import perform
 
 QUICK_THREADS = 2
 BULK_THREADS = 5
+
+FAULT_CHARS = 150
+"""What is told of an error: a field of a log entry holds this, and where it was."""
 
 ANSWERS = 1
 """Standard output, which nothing else writes to."""
@@ -77,8 +80,21 @@ class Worker:
             failure = to_failure(error)
         except Exception as error:
             # Including an answer that can't be encoded: the thread must survive, and somebody waits.
-            failure = to_failure(OperationFailed(f"the file worker failed: {error!r}"))
+            failure = Failure(
+                kind=FailureKind.FAILED,
+                message="the operation failed in the file worker; see the log of the server",
+                fault=_fault(error),
+            )
         return write_frame(Reply(request.number, failure))
+
+
+def _fault(error: Exception) -> str:
+    """Return what an error was, and where."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = "" if trace is None else f" in {trace.tb_frame.f_code.co_qualname}, line {trace.tb_lineno}"
+    return ascii(error)[:FAULT_CHARS] + where
 
 
 if __name__ == "__main__":

@@ -51,7 +51,8 @@ class CanonicalizeParams(Params, frozen=True, kw_only=True):
 class MoveParams(Params, frozen=True, kw_only=True):
     """Rename a file, a link itself or a directory within the same file system, in one step.
 
-    Replaces a file that has the new name.
+    Replaces a file that has the new name. If that is the same file by another name (a hard link), removes the
+    present path.
     """
 
     source_path: HostPath

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,8 @@ import pytest
 from paddock.errors import InvalidRequest, NotFound, OperationFailed
 from paddock.fs import metadata, syscall
 from paddock.fs.answer import Metadata, Walked
+from paddock.fs.copy import copy as copy_at_once
+from paddock.fs.directory import create_directory
 from paddock.fs.operation import (
     MIB,
     Canonicalize,
@@ -184,6 +188,41 @@ async def test_directories_are_made_with_their_parents(
         await files.perform(CreateDirectory(path=bytes(tmp_path / "a"), recursive=False, follow=follow))
     with pytest.raises(NotFound):
         await files.perform(CreateDirectory(path=bytes(tmp_path / "x" / "y"), recursive=False, follow=follow))
+
+
+def test_directories_are_made_deeper_than_calls_of_the_interpreter_may_be(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    names = b"/d" * (sys.getrecursionlimit() + 100)
+    made, copied = (bytes(tmp_path) + top + names for top in (b"/made", b"/copied"))
+    try:
+        create_directory(CreateDirectory(path=made))
+        copy_at_once(Copy(source=bytes(tmp_path / "source"), destination=copied, recursive=True))
+        assert os.path.isdir(made)
+        assert os.path.isdir(copied)
+        with pytest.raises(OperationFailed, match="os error 36"):
+            create_directory(CreateDirectory(path=made + names))
+    finally:
+        # pytest could not do that.
+        subprocess.run(["rm", "-rf", tmp_path / "made", tmp_path / "copied"], check=True)
+
+
+@pytest.mark.parametrize("name", ["a/./b", "a/x/../b/", "a//b/.", "link/a/b"])
+async def test_directories_are_made_by_any_way_to_them(files: Operations, tmp_path: Path, name: str) -> None:
+    (tmp_path / "link").symlink_to(".")
+    await files.perform(CreateDirectory(path=f"{tmp_path}/{name}".encode()))
+    assert (tmp_path / "a" / "b").is_dir()
+    await files.perform(CreateDirectory(path=b"//"))
+
+
+async def test_directories_are_not_made_where_something_else_is(files: Operations, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "dangling").symlink_to("nowhere")
+    for name, number in (("file", 17), ("file/new", 20), ("file/new/deep", 20), ("dangling", 17)):
+        with pytest.raises(OperationFailed, match=f"os error {number}"):
+            await files.perform(CreateDirectory(path=bytes(tmp_path / name)))
+    with pytest.raises(NotFound):
+        await files.perform(CreateDirectory(path=bytes(tmp_path / "dangling" / "new")))
+    assert sorted(os.listdir(tmp_path)) == ["dangling", "file"]
 
 
 async def test_no_directory_is_made_behind_a_link_that_must_not_be_followed(

@@ -94,6 +94,26 @@ def test_nothing_stays_open_when_a_worker_is_let_go() -> None:
     assert len(set(uvloop.run(use_workers()))) == 1
 
 
+FAULTY = (
+    "import paddock.fs.worker as w\n"
+    "def fail(operation, handles): raise RecursionError('too \\udcff deep' * 1000)\n"
+    "w.perform = fail\n"
+)
+
+
+async def test_a_fault_of_a_worker_is_for_the_log_and_its_client_reads_no_name_of_a_class(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with worker(preparation=f"exec({FAULTY!r});") as (files, _):
+        for _ in range(2):
+            with pytest.raises(OperationFailed, match="see the log of the server") as failure:
+                await files.perform(GetMetadata(path=b"/"))
+            assert "Error" not in str(failure.value)
+    [message, _] = [record.getMessage() for record in caplog.records]
+    assert message.startswith("file worker failed fault=\"RecursionError('too")
+    assert message.endswith(' in fail, line 2"')
+
+
 async def test_a_worker_that_dies_fails_what_is_under_way() -> None:
     async with worker() as (files, process):
         process.kill()

@@ -1,15 +1,20 @@
 /*
  * Sets the limits of the command on itself alone, and checks whether it has reached the limit of processes.
  *
- * Privilege: none, because it only ever lowers limits.
+ * Privilege: none, because it only ever lowers limits, and takes away the right to change one.
  */
 #ifndef PADDOCK_LIMIT_H
 #define PADDOCK_LIMIT_H
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "task.h"
@@ -56,9 +61,46 @@ static void leave_descriptors(void) {
         refuse("limit ", "nofile");
 }
 
+/* Where a filter finds an argument: the low half, on the little-endian machines that commands are confined on. The high
+ * half follows. */
+#define ARGUMENT(number) ((uint32_t)(offsetof(struct seccomp_data, args) + (number) * sizeof(uint64_t)))
+enum { HALF_BYTES = 4 };
+
+/* Keeps the limit of core files as it is, for the command and all that it starts. A call that sets it succeeds and does
+ * nothing: many scripts begin with `ulimit -c 0`. Only a call that asks for the old limit too is refused, because nobody
+ * would answer. The filter of every command (plan/seccomp.py) refuses the calls of other architectures. */
+static void keep_core_limit(void) {
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setrlimit, 11, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prlimit64, 0, 12),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARGUMENT(1)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, RLIMIT_CORE, 0, 10),
+        /* Is there a new limit? */
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARGUMENT(2)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 2),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARGUMENT(2) + HALF_BYTES),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 6, 0),
+        /* Is there room for the old one? */
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARGUMENT(3)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 5),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARGUMENT(3) + HALF_BYTES),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 4, 3),
+        /* setrlimit(2) */
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARGUMENT(0)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, RLIMIT_CORE, 2, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 0),
+    };
+    struct sock_fprog program = {.len = sizeof code / sizeof *code, .filter = code};
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
+        refuse("limit ", "core");
+}
+
 /* Keeps the kernel from running the host's program for crashes (core_pattern, core(5)) when a process crashes: as root
  * and outside of the sandbox, with memory and names of the command's choice. Such a program gets the whole memory
- * whatever the limit is, except if that is 1 (coredump_pipe in the kernel). */
+ * whatever the limit is, except if that is 1 (coredump_pipe in the kernel), which the command could lower to 0. */
 static void call_no_crash_handler(void) {
     char first = '|';
     struct rlimit limit;
@@ -77,6 +119,7 @@ static void call_no_crash_handler(void) {
     limit.rlim_cur = limit.rlim_max = limit.rlim_max ? 1 : 0;
     if (setrlimit(RLIMIT_CORE, &limit) < 0)
         refuse("limit ", "core");
+    keep_core_limit();
 }
 
 /* Only the command calls this: a limit might keep the init from its work. */

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -337,6 +338,50 @@ def test_crash_of_a_command_calls_no_program_of_the_host(
     is_called = pattern.startswith("|") and not outside.endswith(" 0\n")
     assert inside == ("1 1\n" if is_called else outside)
     assert outside != "1 1\n"
+
+
+LOWERING = """
+import ctypes, resource, struct, subprocess, sys
+CORE = resource.RLIMIT_CORE
+libc = ctypes.CDLL(None, use_errno=True)
+nothing = struct.pack("QQ", 0, 0)
+subprocess.run(["sh", "-c", "ulimit -c 0"], check=True)
+resource.setrlimit(CORE, (0, 0))
+assert libc.syscall(%s, 0, CORE, nothing, None) == 0
+assert libc.syscall(%s, CORE, nothing) == 0
+child = subprocess.Popen(["sleep", "100"])
+assert libc.syscall(%s, child.pid, CORE, nothing, None) == 0
+try:
+    resource.prlimit(0, CORE, (0, 0))
+    print("both")
+except PermissionError:
+    print("refused")
+print(*resource.getrlimit(CORE), *resource.prlimit(child.pid, CORE))
+child.kill()
+resource.setrlimit(resource.RLIMIT_NOFILE, (50, 60))
+print(*resource.getrlimit(resource.RLIMIT_NOFILE), *resource.prlimit(0, resource.RLIMIT_NOFILE, (40, 60)))
+"""
+"""Sets the limit of core files in each way that there is."""
+
+
+@each_user
+@pytest.mark.parametrize("pattern", ["|/usr/lib/systemd/systemd-coredump %P", "core.%e"])
+@pytest.mark.parametrize("mode", [None, NetworkMode.RESTRICTED])
+def test_command_can_not_lower_the_limit_that_keeps_a_crash_from_the_host(
+    user: int, pattern: str, mode: NetworkMode | None, new_directory: Path
+) -> None:
+    if resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
+        pytest.skip("nobody here can have core files")
+    file = new_directory / "core_pattern"
+    file.write_text(f"{pattern}\n")
+    start = Start(user, mode=mode, options=("--ro-bind", str(file), "/proc/sys/kernel/core_pattern"))
+    prlimit, setrlimit = {"x86_64": (302, 160), "aarch64": (261, 164)}[os.uname().machine]
+    outcome = start.run(PYTHON, "-c", LOWERING % (prlimit, setrlimit, prlimit))
+    is_called = pattern.startswith("|")
+    assert outcome.stdout.splitlines() == [
+        *(("refused", "1 1 1 1") if is_called else ("both", "0 0 0 0")),
+        "50 60 50 60",
+    ], outcome.stderr
 
 
 def test_the_number_of_processes_is_limited_for_an_ordinary_user() -> None:

@@ -38,7 +38,7 @@ def is_in_background(terminal: int) -> bool:
 
 @contextmanager
 def unstopped() -> Iterator[None]:
-    """Let no shell stop this process for the time of the block, except in `stopped_together`."""
+    """Let no shell stop this process before the end of the block, except in `stopped_together`."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
     try:
         yield
@@ -57,15 +57,17 @@ def stopped_together(
     """
 
     def stop(number: int, _: FrameType | None) -> None:
-        signals.forget()
-        confined.suspend()
-        # Several may be one and the same.
-        for terminal in terminals:
-            terminal.note_changes()
-        for terminal in terminals:
-            terminal.restore()
-        signal.signal(number, signal.SIG_DFL)
-        signal.raise_signal(number)
+        # A second signal would take the report that this waits for. Until the end of the block both are one.
+        with unstopped():
+            signals.forget()
+            confined.suspend()
+            # Several may be one and the same.
+            for terminal in terminals:
+                terminal.note_changes()
+            for terminal in terminals:
+                terminal.restore()
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
         while any(is_in_background(terminal.fd) for terminal in terminals):
             if signals.end_if_told():
                 return

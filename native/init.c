@@ -63,8 +63,8 @@
  *     directly; if the command has moved to its own group, as shells do, the init forwards them. The init forwards
  *     neither signals from the command nor realtime signals (signals.h).
  *   - In a pid namespace and a session of its own, SIGTTIN from outside stops everything until SIGCONT from outside
- *     (suspension.h). If something runs in between, the init kills everything, with exit status 125 and one line on
- *     standard error.
+ *     (suspension.h). If something runs in between, or would by a timer, the init kills everything, with exit status 125
+ *     and one line on standard error.
  *
  * Privilege: under bubblewrap it has none left, and runs with the filter in force. Without bubblewrap it has the
  * caller's, and drops every capability before anything else. It trusts its words. It does not trust the command. At
@@ -306,7 +306,7 @@ static _Noreturn void end_running(void) {
     end_with_masks();
     kill_the_rest();
     report(&(struct report){.kind = REPORT_RAN});
-    SAY("the command was killed, because it went on while it was stopped");
+    SAY("the command was killed, because ", unrest());
     finish(EXIT_NOT_CONFINED);
 }
 

@@ -5,9 +5,11 @@
  * foreground there by now: the kernel stops only those who read the terminal of their own session. What somebody types
  * then is meant for the shell. So the launcher asks for this before it stops.
  *
- * A process can arrange to be continued, for example by a timer that sends SIGCONT, and can stop again before anybody
- * looks. It can also end, or have the kernel work for it, whenever somebody looks. So this process compares which tasks
- * there are, and how often each has given up the processor. If that changes, the command ends.
+ * Only SIGCONT and SIGKILL act on a stopped process; one that is killed can continue its parent or its child. When
+ * nothing runs, nobody but a timer can send them: the filter keeps terminals and sockets from it (F_SETSIG). So a command
+ * with such a timer ends. Kernels without CONFIG_CHECKPOINT_RESTORE don't show timers. A process can then continue
+ * itself, and stop or end before anybody looks. So this process also compares which tasks there are, and how often each
+ * has given up the processor. If that changes, the command ends.
  *
  * Privilege: none. In a pid namespace only, where a signal to everybody reaches no other process.
  */
@@ -15,6 +17,7 @@
 #define PADDOCK_SUSPENSION_H
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -22,203 +25,284 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "number.h"
+#include "suspended_task.h"
 #include "task.h"
 
 /* On a busy machine a process may get the processor, and so notice that it is stopped, only after a while: five seconds
  * in all. Without /proc, this process can't see that, and waits for a fifth of a second. */
 enum { SETTLING_MS = 5, SETTLING_LOOKS = 1000, BLIND_LOOKS = 40 };
 
-/* The kernel stops a task for which it works, for example one that waits for a disk, before its next instruction. A
- * shell waits for that, however long it takes, and so does this process. But such work can also wait for what is
- * stopped (vfork(2)), or for something that is very slow: it changes nothing then for a third of a second. */
+/* Looks in a row that must find the same. One task can continue another, which this process has seen already. */
+enum { STILL_LOOKS = 1 };
+
+/* The same if the kernel works for a task. A shell waits for such work, however long it takes, and so does this process.
+ * But it can also wait for what is stopped (vfork(2)), or for something that is very slow: it changes nothing then for a
+ * third of a second. */
 enum { QUIET_LOOKS = 60 };
 
 /* While everything is stopped. */
 enum { STOPPED_LOOK_MS = 100 };
 
-/* Looks that may find something changed. Older kernels run stopped tasks for a moment when the machine sleeps, and
- * somebody outside may kill a task. */
+/* This process takes at most this share of a processor (1/x) while everything is stopped, and the other one before. */
+enum { STOPPED_SHARE = 20, SETTLING_SHARE = 2 };
+
+/* The launcher and the clock get their turn after so many tasks, which take half a millisecond. */
+enum { TASKS_IN_A_TURN = 64 };
+
+/* Looks that may find something changed where the kernel shows timers: it was somebody outside, who killed or traced a
+ * task. */
 enum { FORGIVEN_LOOKS = 2 };
 
-/* The same for looks that find a change in tasks for which the kernel works. It may go on after a pause. */
-enum { FORGIVEN_WORKING_LOOKS = 50 };
-
-/* Room for the status of a task, whose user may be in thousands of groups. */
+/* Room for the status of a task, whose user may be in thousands of groups, and for several timers. */
 enum { STATUS_BYTES = 1 << 16 };
 
-struct tasks {
-    unsigned count;
-    uint64_t print;  /* tells which are stopped, and how often each has given up the processor */
-    uint64_t work;   /* the same of those for which the kernel works */
-    bool is_waiting; /* there is one of the latter */
-    bool is_told;    /* one has stopped, or will stop or end before its next instruction */
-    bool is_running; /* one is neither stopped nor waiting */
-};
+enum { MS_NS = 1000000 };
 
 static struct {
     bool is_on;
-    bool is_settled; /* everything was stopped */
-    unsigned looks;  /* before that, which found that something ran */
+    bool shows_timers;
+    unsigned looks;  /* before everything was stopped, which found that something ran */
     unsigned quiet;  /* the last looks before that, which found nothing changed */
     unsigned ran;    /* looks after that which found something changed */
-    unsigned worked; /* looks after that which found a change in what the kernel does */
-    uint64_t key;    /* unknown to the command, which can choose when a task gives up the processor */
+    int64_t next_ns; /* when to look again */
     struct tasks tasks;
 } suspension;
 
-/* Spreads a number over all bits (the last steps of SplitMix64). */
-static uint64_t mixed(uint64_t value) {
-    value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
-    return value ^ value >> 31;
+/* A directory that is being read. */
+struct listing {
+    int directory; /* -1 at its end */
+    long size, at;
+    char entries[4096] __attribute__((aligned(8)));
+};
+
+/* A look at all tasks, which takes several turns if there are many. */
+static struct {
+    bool is_under_way;
+    int64_t cost_ns;
+    uint64_t process;
+    struct listing processes, tasks;
+    struct tasks found;
+} look;
+
+static int64_t clock_ns(int clock) {
+    struct timespec now = {0};
+    syscall(SYS_clock_gettime, clock, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* Returns what follows a label at the beginning of a line, or NULL. */
-static char *labelled(char *text, const char *label) {
-    size_t length = strlen(label);
-    while (strncmp(text, label, length) != 0) {
-        text = strchr(text, '\n');
-        if (!text)
-            return NULL;
-        text++;
-    }
-    return text + length;
+/* ---- One look ---- */
+
+/* Opens a file of /proc, and returns -1 if it can't. What can't be seen runs, except if it has ended. */
+static int opened(const char *path, int flags) {
+    int fd = open(path, flags | O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno != ENOENT && errno != ESRCH)
+        look.found.is_running = true;
+    return fd;
 }
 
-/* Returns whether a line of the status has a signal among the pending ones that stops or ends a task. */
-static bool awaits_end(char *text, const char *label) {
-    char *set = labelled(text, label);
-    uint64_t signals;
-    return set && read_number(&set, 16, &signals) && signals & (1u << (SIGSTOP - 1) | 1u << (SIGKILL - 1));
+static void open_listing(struct listing *listing, const char *path) {
+    listing->directory = opened(path, O_DIRECTORY);
+    listing->size = listing->at = 0;
 }
 
-/* Returns whether a task for which the kernel works will not make another instruction of its own. */
-static bool is_told(char *text) {
-    /* One that is ending has no memory any more. */
-    return awaits_end(text, "SigPnd:\t") || awaits_end(text, "ShdPnd:\t") || !labelled(text, "VmSize:\t");
+static void close_listing(struct listing *listing) {
+    if (listing->directory >= 0)
+        close(listing->directory);
+    listing->directory = -1;
 }
 
-/* Adds a task by its number and the text of /proc/PID/task/TID/status, which may be cut off anywhere. */
-static void add_task(uint64_t tid, char *text, struct tasks *tasks) {
-    const char *state = labelled(text, "State:\t");
-    char *yielded = labelled(text, "voluntary_ctxt_switches:\t"), *taken = labelled(text, "nonvoluntary_ctxt_switches:\t");
-    uint64_t yields, takings;
-    tasks->count++;
-    if (!state)
-        state = "";
-    switch (*state) {
-    case 'T':
-    case 't':
-        tasks->is_told = true;
-        break;
-    case 'D':
-        tasks->is_waiting = true;
-        tasks->is_told = tasks->is_told || is_told(text);
-        break;
-    case 'Z':
-    case 'X':
-        return;
-    default:
-        tasks->is_running = true;
-    }
-    if (yielded && taken && read_number(&yielded, 10, &yields) && read_number(&taken, 10, &takings))
-        *(*state == 'D' ? &tasks->work : &tasks->print) += mixed(mixed(suspension.key ^ tid) ^ (yields + takings));
-    else
-        tasks->is_running = true;
-}
-
-/* Adds the tasks of a process. One of them takes the signal, and stops them all. Where none has, somebody has taken the
- * signal back. */
-static void add_process(const struct tasks *process, struct tasks *tasks) {
-    tasks->count += process->count;
-    tasks->print += process->print;
-    tasks->work += process->work;
-    tasks->is_waiting = tasks->is_waiting || process->is_waiting;
-    tasks->is_running = tasks->is_running || process->is_running || (process->is_waiting && !process->is_told);
-}
-
-/* Adds everything that a directory lists under a number, except this process. In /proc, these are processes, and
- * `inside` is the directory of the tasks of each; there, `inside` is NULL. */
-static void add_listed(const char *path, const char *inside, struct tasks *tasks) {
-    static char text[STATUS_BYTES];
-    char entries[4096] __attribute__((aligned(8))), name[sizeof "/proc//task//status" + 2 * NUMBER_BYTES];
-    long n;
-    int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0)
-        return;
-    while ((n = syscall(SYS_getdents64, directory, entries, sizeof entries)) > 0) {
-        struct dirent *entry;
-        for (char *at = entries; at < entries + n; at += entry->d_reclen) {
-            entry = (struct dirent *)at;
-            char *digits = entry->d_name;
-            uint64_t number;
-            if (!read_number(&digits, 10, &number) || *digits || number == 1)
-                continue;
-            stpcpy(stpcpy(stpcpy(stpcpy(name, path), "/"), entry->d_name), inside ? inside : "/status");
-            if (inside) {
-                struct tasks process = {0};
-                add_listed(name, NULL, &process);
-                add_process(&process, tasks);
-                continue;
-            }
-            int file = open(name, O_RDONLY | O_CLOEXEC);
-            ssize_t length = file < 0 ? -1 : read(file, text, sizeof text - 1);
-            if (file >= 0)
-                close(file);
-            /* It may have ended by now. */
-            if (length <= 0)
-                continue;
-            text[length] = '\0';
-            add_task(number, text, tasks);
+/* Returns the next number that a directory lists, except that of this process, or 0 at the end. */
+static uint64_t next_number(struct listing *listing) {
+    while (listing->directory >= 0) {
+        if (listing->at >= listing->size) {
+            listing->size = syscall(SYS_getdents64, listing->directory, listing->entries, sizeof listing->entries);
+            listing->at = 0;
+            if (listing->size <= 0)
+                close_listing(listing);
+            continue;
         }
+        struct dirent *entry = (struct dirent *)(listing->entries + listing->at);
+        char *digits = entry->d_name;
+        uint64_t number;
+        listing->at += entry->d_reclen;
+        if (read_number(&digits, 10, &number) && !*digits && number != 1)
+            return number;
     }
-    close(directory);
+    return 0;
+}
+
+static char status_text[STATUS_BYTES];
+
+/* Writes "/proc/PROCESS" and what follows. */
+static char *put_path(char *name, uint64_t process, const char *rest) {
+    char digits[NUMBER_BYTES];
+    return stpcpy(stpcpy(stpcpy(name, "/proc/"), number_text(digits, process, 10, 1)), rest);
+}
+
+static void look_at_task(uint64_t tid) {
+    char name[sizeof "/proc//task//status" + 2 * NUMBER_BYTES], digits[NUMBER_BYTES];
+    stpcpy(stpcpy(put_path(name, look.process, "/task/"), number_text(digits, tid, 10, 1)), "/status");
+    int file = opened(name, 0);
+    if (file < 0)
+        return;
+    ssize_t length = read(file, status_text, sizeof status_text - 1);
+    close(file);
+    /* It may have ended by now. */
+    if (length <= 0)
+        return;
+    status_text[length] = '\0';
+    if (!add_task(tid, status_text, &look.found))
+        syscall(SYS_tgkill, (pid_t)look.process, (pid_t)tid, SIGSTOP);
+}
+
+/* A process has a thousand timers at most (limit_waiting_signals). */
+static void look_at_timers(void) {
+    char name[sizeof "/proc//timers" + NUMBER_BYTES];
+    ssize_t length;
+    off_t offset = 0;
+    bool is_such = false;
+    put_path(name, look.process, "/timers");
+    int file = opened(name, 0);
+    if (file < 0)
+        return;
+    while ((length = pread(file, status_text, sizeof status_text - 1, offset)) > 0) {
+        status_text[length] = '\0';
+        /* The last line may go on in the next text. */
+        char *end = strrchr(status_text, '\n');
+        if (!end)
+            break;
+        end[1] = '\0';
+        offset += end + 1 - status_text;
+        look.found.has_timer = look.found.has_timer || has_waking_timer(status_text, &is_such);
+    }
+    close(file);
+}
+
+/* Looks at the next tasks. Returns whether these were the last. A process that is stopped makes no more timers. */
+static bool goes_to_the_end(void) {
+    char name[sizeof "/proc//task" + NUMBER_BYTES];
+    for (int i = 0; i < TASKS_IN_A_TURN; i++) {
+        uint64_t tid = next_number(&look.tasks);
+        if (tid) {
+            look_at_task(tid);
+            continue;
+        }
+        if (look.process && suspension.shows_timers && !working.is_settled)
+            look_at_timers();
+        look.process = next_number(&look.processes);
+        if (!look.process)
+            return true;
+        put_path(name, look.process, "/task");
+        open_listing(&look.tasks, name);
+    }
+    return false;
+}
+
+static void begin_look(void) {
+    look.is_under_way = true;
+    look.cost_ns = 0;
+    look.process = 0;
+    look.found = (struct tasks){0};
+    look.tasks.directory = -1;
+    open_listing(&look.processes, "/proc");
+    if (!working.is_settled)
+        working.count = 0;
+}
+
+static void end_look(void) {
+    if (look.is_under_way) {
+        close_listing(&look.tasks);
+        close_listing(&look.processes);
+    }
+    look.is_under_way = false;
+}
+
+/* ---- The suspension ---- */
+
+/* Returns whether the kernel shows the timers of processes, such as this one. */
+static bool shows_timers(void) {
+    int file = open("/proc/1/timers", O_RDONLY | O_CLOEXEC);
+    if (file >= 0)
+        close(file);
+    return file >= 0;
 }
 
 /* The kernel lets no process that is being made escape a signal to everybody (copy_process). */
 static void suspend(void) {
+    end_look();
     memset(&suspension, 0, sizeof suspension);
     suspension.is_on = true;
-    if (syscall(SYS_getrandom, &suspension.key, sizeof suspension.key, GRND_NONBLOCK) < 0) {
+    suspension.shows_timers = shows_timers();
+    working.is_settled = false;
+    if (syscall(SYS_getrandom, &working.key, sizeof working.key, GRND_NONBLOCK) < 0) {
         /* The machine has just started. A command has no time then to calculate two states that look the same. */
     }
     kill(-1, SIGSTOP);
 }
 
 static void resume(void) {
+    end_look();
     suspension.is_on = false;
     kill(-1, SIGCONT);
 }
 
-/* Looks at all tasks, and reports once that all of them are stopped. Returns false if something keeps running. */
-static bool keeps_still(void) {
-    struct tasks now = {0}, before = suspension.tasks;
-    add_listed("/proc", "/task", &now);
-    suspension.tasks = now;
-    bool has_worked = now.work != before.work, has_changed = has_worked || now.print != before.print;
-    if (suspension.is_settled) {
-        if (now.is_running || (has_changed && !has_worked))
-            suspension.ran++;
-        else if (has_worked)
-            suspension.worked++;
-        return suspension.ran <= FORGIVEN_LOOKS && suspension.worked <= FORGIVEN_WORKING_LOOKS;
-    }
-    suspension.looks += now.is_running || !now.count;
-    suspension.quiet = has_changed ? 0 : suspension.quiet + 1;
-    if (now.count)
-        suspension.is_settled = !now.is_running && (!now.is_waiting || suspension.quiet >= QUIET_LOOKS);
+/* Judges a look before everything was stopped. Returns whether to wait on. */
+static bool may_settle(const struct tasks *now) {
+    bool is_same = now->print == suspension.tasks.print && now->work == suspension.tasks.work;
+    suspension.quiet = is_same ? suspension.quiet + 1 : 0;
+    suspension.looks += now->is_running || !now->count;
+    if (now->count)
+        working.is_settled = !now->is_running && suspension.quiet >= (now->is_waiting ? QUIET_LOOKS : STILL_LOOKS);
     else
-        suspension.is_settled = suspension.looks > BLIND_LOOKS;
-    if (suspension.is_settled)
+        working.is_settled = suspension.looks > BLIND_LOOKS;
+    /* A process that was about to continue another may have done so after the first signal. */
+    if (now->is_running)
+        kill(-1, SIGSTOP);
+    if (working.is_settled)
         report(&(struct report){.kind = REPORT_SUSPENDED});
-    return suspension.is_settled || suspension.looks < SETTLING_LOOKS;
+    return working.is_settled || suspension.looks < SETTLING_LOOKS;
 }
 
+/* Judges a look after that. Returns whether everything has stayed as it was. */
+static bool has_stayed(const struct tasks *now) {
+    suspension.ran += now->is_running || now->print != suspension.tasks.print + suspension.tasks.arrived;
+    return suspension.ran <= (suspension.shows_timers ? FORGIVEN_LOOKS : 0);
+}
+
+/* Looks at some tasks if it is time to, and reports once that all of them are stopped. Returns false if something keeps
+ * running, or will run. */
+static bool keeps_still(void) {
+    if (!look.is_under_way && clock_ns(CLOCK_MONOTONIC) < suspension.next_ns)
+        return true;
+    if (!look.is_under_way)
+        begin_look();
+    int64_t begin_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    bool is_complete = goes_to_the_end();
+    look.cost_ns += clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_ns;
+    if (!is_complete)
+        return true;
+    end_look();
+    bool is_good = !look.found.has_timer && (working.is_settled ? has_stayed(&look.found) : may_settle(&look.found));
+    suspension.tasks = look.found;
+    int64_t least_ns = (int64_t)MS_NS * (working.is_settled ? STOPPED_LOOK_MS : SETTLING_MS);
+    int64_t pause_ns = look.cost_ns * ((working.is_settled ? STOPPED_SHARE : SETTLING_SHARE) - 1);
+    suspension.next_ns = clock_ns(CLOCK_MONOTONIC) + (pause_ns > least_ns ? pause_ns : least_ns);
+    return is_good;
+}
+
+/* Returns why the command ends when it does not keep still. */
+static const char *unrest(void) {
+    return suspension.tasks.has_timer ? "a timer of it would let it go on while it is stopped" : "it went on while it was stopped";
+}
+
+/* Returns how long nothing needs to be done, rounded up. */
 static int next_look_ms(void) {
-    return suspension.is_settled && !suspension.tasks.is_running ? STOPPED_LOOK_MS : SETTLING_MS;
+    int64_t left_ns = look.is_under_way ? 0 : suspension.next_ns - clock_ns(CLOCK_MONOTONIC);
+    return left_ns > 0 ? (int)(left_ns / MS_NS) + 1 : 0;
 }
 
 #endif

@@ -93,6 +93,7 @@ static struct {
 static void suspend(void);
 static void resume(void);
 static bool keeps_still(void);
+static const char *unrest(void);
 static int next_look_ms(void);
 static void own_mounts(void);
 static void make_devices(void);
@@ -276,6 +277,10 @@ static void resume(void) {
 
 static bool keeps_still(void) {
     return !fails(7);
+}
+
+static const char *unrest(void) {
+    return "";
 }
 
 static int next_look_ms(void) {

@@ -221,6 +221,10 @@ def _texts() -> list[bytes]:
         b"22 1 8:1 / /master:1 rw unbindable - ext4 s m\n23 1 0:4 / /p rw master:2 - proc p rw\n",
         b"Name:\tsh\nState:\tT (stopped)\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n",
         b"State:\tD\nVmSize:\t9\nShdPnd:\t8\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t0\n",
+        b"State:\tD\nVmSize:\t9\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t0\n",
+        b"State:\tS\nSigPnd:\t40000\nVmSize:\t9\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t0\n",
+        b"ID: 0\nsignal: 14/0\nnotify: signal/pid.9\nClockID: 1\nID: 1\nsignal: 18/0\nnotify: signal/tid.9\n",
+        b"ID: 0\nsignal: 9/0\nnotify: none/pid.9\nClockID: 1\nID: 1\nsignal: 9/0\nnotify: thread/pid.9\n",
         b"/none\x1b]0;title\x07 \x9b\xc2\x9b\xe2\x80\xae\xf3\xa0\x81\xbf\xf0\x9f\x98\x80\t\xed\xa0\x80",
     ]
     return [bytes((base, 255)) + text for text in texts for base in (0, 1)]

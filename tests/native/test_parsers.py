@@ -91,10 +91,14 @@ FAULTS = [
     Fault("bare", "bare_string.h", "while (text[length] && strchr(accepted,", "while (strchr(accepted,"),
     Fault("text", "isolation.h", "before = *at++", "at++"),
     Fault("text", "isolation.h", "field = NO_TAGS;", "field = FIRST_TAG;"),
-    Fault("text", "suspension.h", "if (!text)", "if (text && !*text)"),
-    Fault("text", "suspension.h", "case 'Z':", "case 'S':"),
-    Fault("text", "suspension.h", "mixed(suspension.key ^ tid)", "mixed(suspension.key & tid)"),
-    Fault("text", "suspension.h", "|| (process->is_waiting && !process->is_told)", ""),
+    Fault("text", "suspended_task.h", "if (!text)", "if (text && !*text)"),
+    Fault("text", "suspended_task.h", "kind == 'Z'", "kind == 'S'"),
+    Fault("text", "suspended_task.h", "mixed(working.key ^ tid)", "mixed(working.key & tid)"),
+    Fault("text", "suspended_task.h", "tasks->is_running = true;\n    return false;", "return true;"),
+    Fault("text", "suspended_task.h", "tasks->arrived += print", "tasks->print += print"),
+    Fault("text", "suspended_task.h", "(kind == 'D' && !working.is_settled)", "kind == 'D'"),
+    Fault("text", "suspended_task.h", "|| signo == SIGKILL", ""),
+    Fault("text", "suspended_task.h", '!begins(line, "notify: none")', "true"),
     Fault("text", "descendants.h", 'strlen(rest) < strlen(") S ")', 'strlen(rest) < strlen(")")'),
 ]
 

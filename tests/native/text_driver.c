@@ -1,5 +1,5 @@
 /*
- * Numbers (native/number.h), /proc/PID/stat (native/descendants.h), the status of a task (native/suspension.h), paths
+ * Numbers (native/number.h), /proc/PID/stat (native/descendants.h), the status and the timers of a task (native/suspended_task.h), paths
  * (native/without_links.h), the table of mounts (native/isolation.h) and names in messages (native/text.h). Input: which base a number is in and how an open ends, and text.
  */
 #define _GNU_SOURCE
@@ -23,7 +23,7 @@ static ssize_t fake_read(char *to, size_t size);
 #include "descendants.h"
 #include "isolation.h"
 #include "number.h"
-#include "suspension.h"
+#include "suspended_task.h"
 #include "text.h"
 #include "without_links.h"
 
@@ -31,7 +31,9 @@ const char *const dictionary[] = {"1 (sh) S 1 ", "(", ")", ") S ", "184467440737
                                   "ffffffffffffffff", "/", "//", "..",
                                   "22 1 8:1 / / rw", " shared:1", " master:2", " unbindable", " - ext4 /dev/a rw", "\n",
                                   "\033]0;", "\xc2\x9b", "\xe2\x80\xae", "\xf0\x9f\x98\x80", "\xf3\xa0\x81\xbf", "\xed\xa0\x80",
-                                  "State:\tT", "State:\tR", "\nvoluntary_ctxt_switches:\t", "\nnonvoluntary_ctxt_switches:\t", NULL};
+                                  "State:\tT", "State:\tR", "\nvoluntary_ctxt_switches:\t", "\nnonvoluntary_ctxt_switches:\t",
+                                  "State:\tD", "\nSigPnd:\t0000000000040000", "\nShdPnd:\t0000000000040000", "\nVmSize:\t",
+                                  "signal: 18/", "\nsignal: 9/", "\nnotify: signal/pid.2", "\nnotify: none/pid.2", NULL};
 
 static size_t names_left;
 
@@ -120,22 +122,59 @@ static void try_name(const char *name) {
     }
 }
 
+/* Everything is stopped by now. `before` is what the same text has told before that. */
+static void try_settled_task(char *text, const struct tasks *before, char state) {
+    struct tasks one = {0}, other = {0};
+    working.is_settled = true;
+    working.count = 1;
+    working.tids[0] = 2;
+    add_task(2, text, &one);
+    add_task(3, text, &other);
+    check(!one.print && (!one.arrived || strchr("Tt", state)), "a task that the kernel worked for does not count among the others");
+    check(!one.arrived || one.arrived == before->print, "it does so when it has stopped");
+    check(working.count == (one.arrived || (strchr("Tt", state) && !one.is_running) ? 0 : 1), "it is one of the others then");
+    check(strchr("TtDZX", state) || one.is_waiting || one.is_running, "it may go on for the kernel alone");
+    check(strchr("TtDZX", state) || other.is_running, "another may not");
+    check(!other.arrived && !other.is_waiting && !other.work, "the kernel works for no other");
+}
+
 static void try_task(char *text) {
     struct tasks tasks = {0}, other = {0};
-    add_task(2, text, &tasks);
+    working.is_settled = false;
+    working.count = 0;
+    bool is_told = add_task(2, text, &tasks);
     add_task(3, text, &other);
     const char *label = strncmp(text, "State:\t", 7) == 0 ? text - 1 : strstr(text, "\nState:\t");
-    char state = label ? label[8] : '\0';
+    char state = label && label[8] ? label[8] : '?';
     check(tasks.count == 1, "a task counts once");
-    check(state && strchr("TtDZX", state) ? !tasks.is_running || !(tasks.print || tasks.work) : tasks.is_running,
-          "what is not stopped runs, and so does what can't be compared");
-    check(tasks.is_waiting == (state == 'D'), "the kernel works for what waits for it");
+    check(strchr("TtDZX", state) ? is_told || tasks.is_running : tasks.is_running, "what is neither stopped nor told to runs");
+    check(state != 'D' || tasks.is_running || strstr(text, "Pnd:\t") || !strstr(text, "\nVmSize:\t"), "what was not told to stop runs");
+    check(tasks.is_running || strchr("ZX", state) || tasks.print || tasks.work, "what can't be compared runs");
     check(!(tasks.print || tasks.work) || tasks.print != other.print || tasks.work != other.work, "one task can't stand in for another");
-    if (tasks.is_waiting) {
-        struct tasks all = {0};
-        add_process(&tasks, &all);
-        check(all.is_running == (tasks.is_running || !tasks.is_told), "a task that is not to stop runs");
+    check(working.count == (tasks.is_waiting ? 2 : 0), "the kernel works for what waits for it");
+    try_settled_task(text, &tasks, state);
+}
+
+/* Word for word, as proc_pid_timers(5) describes a timer. */
+static bool has_such_timer(char *text) {
+    bool is_such = false;
+    for (char *rest, *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        if (strncmp(line, "signal: ", 8) == 0) {
+            errno = 0;
+            unsigned long long number = strtoull(line + 8, NULL, 10);
+            bool is_number = line[8] >= '0' && line[8] <= '9' && errno == 0;
+            is_such = !is_number || number == SIGCONT || number == SIGKILL;
+        } else if (strncmp(line, "notify: ", 8) == 0 && is_such && strncmp(line + 8, "none", 4) != 0) {
+            return true;
+        }
     }
+    return false;
+}
+
+static void try_timers(char *text) {
+    bool is_such = false;
+    bool is_found = has_waking_timer(text, &is_such);
+    check(is_found == has_such_timer(copy_of(text, strlen(text) + 1)), "a timer that acts on a stopped process is found, and no other");
 }
 
 void try_input(const uint8_t *data, size_t size) {
@@ -148,6 +187,7 @@ void try_input(const uint8_t *data, size_t size) {
     pid_t parent = parent_in(text);
     check(parent == -1 || (parent >= 0 && parent < PID_LIMIT), "a parent is a process");
     try_task(text);
+    try_timers(text);
     walk_without_links(text);
     try_name(text);
     try_table(text, left_of(&input));

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -50,6 +51,7 @@ while True:
 """Continues itself with a timer each time when it is stopped."""
 
 MEMBARRIER = {"x86_64": 324, "aarch64": 283}[os.uname().machine]
+CLONE = {"x86_64": 56, "aarch64": 220}[os.uname().machine]
 IN_THE_KERNEL = f"libc.syscall({MEMBARRIER}, 1, 0, 0)"
 """Waits for all processors, which no signal interrupts (MEMBARRIER_CMD_GLOBAL)."""
 
@@ -79,7 +81,70 @@ while True:
 """
 """Has the terminal continue it with each line that is typed, by an open file of its own."""
 
+VFORK = f"""
+import ctypes, os, signal, struct, time
+def vfork():
+    # CLONE_VFORK, without a common memory: the parent waits in the kernel for the end of its child.
+    return ctypes.CDLL(None).syscall({CLONE}, 0x4000 | signal.SIGCHLD, 0, 0, 0, 0)
+"""
+
+READING_FOR_PARENT = (
+    VFORK
+    + f"""
+if vfork() == 0:
+    print("begun", flush=True)
+    for line in open(0):
+        with open("{STOLEN}", "a") as file:
+            file.write(line)
+    os._exit(0)
+print("ended", flush=True)
+"""
+)
+
+TAKING_TURNS = (
+    VFORK
+    + f"""
+signal.signal(signal.SIGCONT, lambda *_: None)
+event = ctypes.create_string_buffer(struct.pack("Pii", 0, signal.SIGCONT, 0), 64)
+timer = ctypes.c_void_p()
+for turn in range(20):
+    if os.fork():
+        continue
+    if vfork() == 0:
+        assert ctypes.CDLL(None).timer_create(1, event, ctypes.byref(timer)) == 0
+        after = 3_000_000_000 + turn * 100_000_000
+        when = struct.pack("4l", 0, 0, after // 1_000_000_000, after % 1_000_000_000)
+        assert ctypes.CDLL(None).timer_settime(timer, 0, when, None) == 0
+        signal.pause()
+        with open("{STOLEN}", "ab") as file:
+            file.write(os.read(0, 1000))
+        os._exit(0)
+    while True:
+        signal.pause()
+time.sleep(0.5)
+print("begun", flush=True)
+while True:
+    signal.pause()
+"""
+)
+"""Each reads once and ends, which lets its parent go on in the kernel."""
+
+MANY_TASKS = f"""
+import threading
+threading.stack_size(65536)
+held = threading.Event()
+for _ in range(3000):
+    threading.Thread(target=held.wait, daemon=True).start()
+print("begun", flush=True)
+with open("{STOLEN}", "w") as file:
+    file.write(input())
+"""
+
 WENT_ON = b"paddock: the command was killed, because it went on while it was stopped"
+WOULD_GO_ON = b"paddock: the command was killed, because a timer of it would let it go on while it is stopped"
+
+SHOWS_TIMERS = Path("/proc/self/timers").exists()
+needs_shown_timers = pytest.mark.skipif(not SHOWS_TIMERS, reason="the kernel does not show timers")
 
 
 @dataclass
@@ -245,9 +310,127 @@ def test_command_that_continues_itself_while_it_is_stopped_is_killed(
     with _job(launcher, workspace, PYTHON, "-c", CONTINUING % work) as (terminal, outcome):
         terminal.until(b"begun\n")
         terminal.type(STOP_KEY)
+        terminal.until(WOULD_GO_ON if SHOWS_TIMERS else WENT_ON)
+        terminal.type(b"fg\n")
+        assert outcome.result().status == 125
+
+
+@needs_shown_timers
+def test_processes_that_take_turns_to_continue_read_nothing(launcher: Launcher, workspace: Path) -> None:
+    with _job(launcher, workspace, PYTHON, "-c", TAKING_TURNS) as (terminal, outcome):
+        terminal.until(b"begun\n")
+        terminal.type(STOP_KEY)
+        terminal.until(WOULD_GO_ON)
+        terminal.until(STOPPED)
+        terminal.type_secrets()
+        assert terminal.lines_in(STOLEN) == []
+        terminal.type(b"fg\n")
+        assert outcome.result().status == 125
+    assert terminal.lines_in(TYPED) == SECRETS
+
+
+def test_command_whose_parent_waits_in_the_kernel_is_stopped_like_any_other(
+    launcher: Launcher, workspace: Path
+) -> None:
+    with _job(launcher, workspace, PYTHON, "-c", READING_FOR_PARENT) as (terminal, outcome):
+        terminal.until(b"begun\n")
+        for line in ("first", "second"):
+            terminal.type(STOP_KEY)
+            terminal.until(STOPPED)
+            terminal.type_secrets()
+            terminal.type(b"fg\n")
+            terminal.type(f"{line}\n".encode())
+            wait_until(partial(terminal.has_stolen, 1 + (line == "second")))
+        terminal.type(END_KEY)
+        terminal.until(b"ended\n")
+        assert outcome.result().status == 0
+    assert terminal.lines_in(TYPED) == [*SECRETS, *SECRETS]
+    assert terminal.lines_in(STOLEN) == ["first", "second"]
+
+
+def test_command_that_somebody_else_continues_while_it_is_stopped_is_killed(
+    launcher: Launcher, workspace: Path
+) -> None:
+    with _job(launcher, workspace, "/bin/bash", "-c", READING) as (terminal, outcome):
+        terminal.until(b"begun\n")
+        terminal.type(STOP_KEY)
+        terminal.until(STOPPED)
+        (command,) = children_of(_init(launcher))
+        os.kill(command, signal.SIGCONT)
         terminal.until(WENT_ON)
         terminal.type(b"fg\n")
         assert outcome.result().status == 125
+
+
+@needs_shown_timers
+def test_stopped_command_outlives_the_end_of_one_of_its_processes(
+    launcher: Launcher, workspace: Path
+) -> None:
+    with _job(launcher, workspace, "/bin/bash", "-c", "sleep 1000 & " + READING) as (terminal, outcome):
+        terminal.until(b"begun\n")
+        terminal.type(STOP_KEY)
+        terminal.until(STOPPED)
+        (command,) = children_of(_init(launcher))
+        (sleeping,) = children_of(command)
+        os.kill(sleeping, signal.SIGKILL)
+        terminal.type_secrets()
+        terminal.type(b"fg\n")
+        terminal.type(b"after\n")
+        wait_until(lambda: terminal.lines_in(STOLEN) == ["after"])
+        terminal.type(END_KEY)
+        terminal.until(b"ended\n")
+        assert outcome.result().status == 0
+
+
+def test_key_that_stops_may_be_pressed_twice(launcher: Launcher, workspace: Path) -> None:
+    with _job(launcher, workspace, "/bin/bash", "-c", READING) as (terminal, outcome):
+        terminal.until(b"begun\n")
+        for count in range(3):
+            for _ in range(2):
+                os.kill(_job_of(launcher), signal.SIGTSTP)
+            terminal.until(STOPPED)
+            terminal.type(b"fg\n")
+            terminal.type(f"line {count}\n".encode())
+            wait_until(partial(terminal.has_stolen, count + 1))
+        terminal.type(END_KEY)
+        terminal.until(b"ended\n")
+        assert outcome.result().status == 0
+
+
+def test_stopped_command_with_many_tasks_leaves_the_processor_to_others(
+    launcher: Launcher, workspace: Path
+) -> None:
+    with _job(launcher, workspace, PYTHON, "-c", MANY_TASKS) as (terminal, outcome):
+        terminal.until(b"begun\n")
+        terminal.type(STOP_KEY)
+        terminal.until(STOPPED)
+        init = _init(launcher)
+        begin_s, begin_cpu_s = time.monotonic(), _cpu_s(init)
+        wait_until(lambda: time.monotonic() > begin_s + 2)
+        # A look at so many takes some 20 ms, and would be due ten times a second if there were few.
+        assert _cpu_s(init) - begin_cpu_s < 0.1 * (time.monotonic() - begin_s)
+        terminal.type(b"fg\n")
+        terminal.type(b"after\n")
+        assert outcome.result().status == 0
+    assert terminal.lines_in(STOLEN) == ["after"]
+
+
+def _job_of(launcher: Launcher) -> int:
+    """The command line that is the job of the shell."""
+    (job,) = children_of(launcher.running())
+    return job
+
+
+def _init(launcher: Launcher) -> int:
+    """The first process of the sandbox."""
+    made = [grandchild for child in children_of(_job_of(launcher)) for grandchild in children_of(child)]
+    (init,) = [pid for pid in made if Path(f"/proc/{pid}/comm").read_text() == "paddock-init\n"]
+    return init
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.mark.parametrize("way", [("getpid", "SIGCONT"), ("getppid", "SIGKILL")], ids=["itself", "its parent"])

@@ -165,12 +165,11 @@ class PaddockSandbox(BaseSandbox):
             if isinstance(replaced, str):
                 return EditResult(error=replaced)
             self.workspace.call(TextFile(self.workspace.inner, file_path).exchange(text, replaced[0]))
-        except CallRejected as error:
-            return EditResult(error=f"Error: {error}")
         except OSError as error:
             return EditResult(error=self._why(error, DenialKind.WRITE, file_path))
-        except UnicodeDecodeError:
-            return EditResult(error=f"Error: '{file_path}' is not text")
+        except (CallRejected, UnicodeDecodeError) as error:
+            problem = error if isinstance(error, CallRejected) else f"'{file_path}' is not text"
+            return EditResult(error=f"Error: {problem}")
         return EditResult(path=file_path, occurrences=replaced[1])
 
     def ls(self, path: str) -> LsResult:
@@ -287,10 +286,8 @@ _MULTIPLE: Final = "occurs multiple times; give more of the text around it, or u
 
 def _page(text: str, *, has_more: bool) -> str:
     """Return a page as commands of the framework would print it: bounded, without a last line end."""
-    if len(text.encode()) > MAX_OUTPUT_BYTES:
-        return (
-            text.encode()[: MAX_OUTPUT_BYTES - len(TRUNCATION_MSG)].decode("utf-8", "ignore") + TRUNCATION_MSG
-        )
+    if len(data := text.encode()) > MAX_OUTPUT_BYTES:
+        return data[: MAX_OUTPUT_BYTES - len(TRUNCATION_MSG)].decode("utf-8", "ignore") + TRUNCATION_MSG
     return text.removesuffix("\n") if has_more else text
 
 

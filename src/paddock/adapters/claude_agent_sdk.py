@@ -17,9 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import shlex
-import unicodedata
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
@@ -29,12 +27,12 @@ from msgspec import Struct
 
 from paddock.adapters.confined_line import confined_command
 from paddock.adapters.outcome import SHELL, denied_file, forbidden, not_approved, unreadable_rules
-from paddock.adapters.planned_access import PlannedAccess, is_own_place
+from paddock.adapters.planned_access import PlannedAccess
+from paddock.adapters.tool_path import may_lead_out, other_paths, places, split_pattern
 from paddock.agent.command_rules import CommandRules
 from paddock.agent.permission import Permissions, Reach, confinement_of, granted_profile, reach_of
 from paddock.client.workspace import PROFILE
 from paddock.errors import InvalidProfile, PaddockError, RulesError
-from paddock.fs.way import way_of
 from paddock.model.decision import Action
 from paddock.model.denial import DenialKind
 from paddock.model.profile import Access, Profile
@@ -62,18 +60,6 @@ SEARCHING: Final = {"Glob": "path", "Grep": "path"}
 OBEYED: Final = (".claude", ".mcp.json")
 """Settings of a project, with commands that Claude Code runs: hooks, and servers of tools. It looks for them
 in directories below a project too, once it works there."""
-
-_PATH: Final = "path"
-"""What the names of arguments have in them that are paths, in any case."""
-
-_MAGIC: Final = re.compile(r"[*?\[\]{}()!+@]")
-_ELSEWHERE: Final = re.compile(r"\.\.|[{(,|][/~]")
-"""What may lead out of the directory in which a pattern begins."""
-
-_BLANKS: Final = "\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(
-    map(chr, range(0x2000, 0x200B))
-)
-"""What JavaScript cuts off at both ends of a text (ECMA-262, TrimString)."""
 
 REMEMBERED: Final = 1000
 """Commands that were confined before; the SDK may ask about one twice."""
@@ -197,12 +183,12 @@ class PaddockPermissions:
         names = [str(input.get(SEARCHING[tool]) or "")]
         if tool == "Glob":
             # A pattern may name another place, and then the path does not count.
-            begin, rest = _split_pattern(str(input.get("pattern") or ""))
+            begin, rest = split_pattern(str(input.get("pattern") or ""))
             names = [os.path.join(names[0], each) for each in (begin, os.path.expanduser(begin))]
-            if _ELSEWHERE.search(rest):
+            if may_lead_out(rest):
                 told = f"The pattern may lead out of {names[0] or cwd}; write it without that."
                 return Verdict("deny", told)
-        return _strictest(self._searched, [*names, *_other_paths(input, SEARCHING[tool])], cwd)
+        return _strictest(self._searched, [*names, *other_paths(input, SEARCHING[tool])], cwd)
 
     def _searched(self, path: str) -> Verdict:
         if self._planned.grants_tree(path):
@@ -227,14 +213,7 @@ class PaddockPermissions:
             is_granted = self._planned.grants(path, wanted)
             return _GRANTED if is_granted else Verdict("deny", denied_file(kind, path, self._root))
 
-        return _strictest(opened, [name, *_other_paths(input, argument)], cwd)
-
-
-def _other_paths(input: Mapping[str, Any], argument: str) -> list[str]:
-    """Return the other arguments that may name a file: another version of the tool may have its own."""
-    return [
-        str(value) for name, value in input.items() if name != argument and _PATH in name.lower() and value
-    ]
+        return _strictest(opened, [name, *other_paths(input, argument)], cwd)
 
 
 _GRANTED: Final = Verdict("allow", "The profile grants it.")
@@ -243,49 +222,12 @@ _GRANTED: Final = Verdict("allow", "The profile grants it.")
 def _strictest(judged: Callable[[str], Verdict], names: Iterable[str], cwd: str) -> Verdict:
     """Return the verdict on all places that names may lead to: the first that is no yes."""
     try:
-        verdicts = map(judged, _places(names, cwd))
+        verdicts = map(judged, places(names, cwd))
         return next((each for each in verdicts if each.decision != "allow"), _GRANTED)
     except PaddockError as error:
         return Verdict("deny", f"No command could start here now: {error}")
     except (OSError, ValueError) as error:
         return Verdict("deny", f"It is not known where the path leads: {error}")
-
-
-def _places(names: Iterable[str], cwd: str) -> Iterable[str]:
-    """Return the paths without links to judge for a name. Raises OSError and ValueError.
-
-    Some tools hand a name to the kernel as it is. Others cut off blanks, take `~` for the home directory,
-    leave out `..` and what is in front of it, even a link, and compose letters with their marks.
-    """
-    found = []
-    for name in names:
-        written = os.path.join(cwd, name)
-        text = name.strip(_BLANKS)
-        at_home = os.path.expanduser(text) if text == "~" or text.startswith("~/") else text
-        tidied = unicodedata.normalize("NFC", os.path.normpath(os.path.join(cwd, at_home)))
-        found += [written, os.path.normpath(written), tidied]
-    return dict.fromkeys(place for path in found for place in _judged(path))
-
-
-def _judged(path: str) -> list[str]:
-    """Return where a path leads, and each place on the way that may be another one for each process."""
-    way = [os.fsdecode(passed) for passed in way_of(os.fsencode(path), _link_at)]
-    return [*filter(is_own_place, way[:-1]), way[-1]]
-
-
-def _link_at(path: bytes) -> bytes | None:
-    try:
-        return os.readlink(path)
-    except OSError:
-        return None
-
-
-def _split_pattern(pattern: str) -> tuple[str, str]:
-    """Return the directory in which a pattern begins, and the rest of it."""
-    found = _MAGIC.search(pattern)
-    begin = pattern if found is None else pattern[: found.start()]
-    end = begin.rfind("/") + 1
-    return pattern[:end], pattern[end:]
 
 
 def _keeping_settings(profile: str | Mapping[str, Any], root: str) -> str | Mapping[str, Any]:

@@ -34,7 +34,8 @@ class Protection:
     """Read-only rules for the metadata under each writable directory, except for what the profile opens.
 
     A project root in such a directory counts as one too, and so do the directories between the two in which
-    git would look for the project's repository.
+    git would look for the project's repository. Of a project root that the command can't write, this protects
+    the repositories elsewhere that its metadata leads to.
 
     Metadata that does not exist is protected under project roots, where the owner would take it for the
     workspace's own. Git's is also protected under other directories that the profile names, but not under
@@ -63,6 +64,8 @@ class Protection:
             around.update(repositories_around(directory, self._look))
             if is_workspace:
                 workspaces.add(directory)
+        for root in self._read_only_roots():
+            around.update((root, *repositories_around(root, self._look)))
         above = {directory for root in self._roots for directory in self._above(root)}
         for directory in sorted(above - workspaces):
             yield from self._below(directory, is_workspace=True)
@@ -77,6 +80,15 @@ class Protection:
         return [
             path for path in dict.fromkeys([*named, *inner]) if self._look.at(path).kind is Kind.DIRECTORY
         ]
+
+    def _read_only_roots(self) -> list[str]:
+        """Return the project roots that a command can't write, if it may write where their repository is."""
+        is_granted = any(
+            rule.access is Access.WRITE and rule.path not in self._temporary for rule in self._table.rules
+        )
+        if not is_granted:
+            return []
+        return [root for root in sorted(self._roots) if self._table.access_of(root) is not Access.WRITE]
 
     def _above(self, root: str) -> Iterator[str]:
         """Yield the writable directories above a project root in which git would look for its repository.

@@ -43,6 +43,16 @@ def test_project_with_a_damaged_repository_can_become_none_of_the_other_kind() -
     assert _protected(damaged) == {"/w/.git", "/w/HEAD", "/w/src/.git"}
 
 
+@pytest.mark.parametrize("above", ["", "/part"])
+def test_repository_of_a_project_that_can_only_be_read_is_protected_in_a_grant(above: str) -> None:
+    files = {"/p/.git": "gitdir: /store/p", "/store/p/HEAD": "", "/p/part/": ""}
+    look = ImaginedFiles({"/store/": "", **files})
+    for grants, is_protected in ((("/store",), True), (("/t",), False), ((), False)):
+        table = AccessTable([Rule("/", Access.READ, "root"), *(Rule(at, Access.WRITE, at) for at in grants)])
+        rules = Protection(table, look, (f"/p{above}",), ("/t",)).rules()
+        assert ("/store/p" in {rule.path for rule in rules}) == is_protected
+
+
 def test_in_a_repository_the_word_head_stays_free() -> None:
     assert _protected({"/.git/": ""}) == {"/w/.git", "/w/refs", "/w/commondir"}
 
@@ -181,7 +191,7 @@ def test_repository_of_a_submodule_is_protected_though_its_pointer_can_not_be_wr
     rules = (Rule("/r", Access.READ, "root"), Rule("/store", Access.WRITE, "store"))
     look = ImaginedFiles(files)
     protected = {rule.path for rule in Protection(AccessTable(rules), look, ("/r",)).rules()}
-    assert "/store/lib" not in protected
+    assert "/store/lib" in protected
     part = Rule("/r/part", Access.WRITE, "part")
     look = ImaginedFiles({**files, "/r/part/": ""})
     protected = {rule.path for rule in Protection(AccessTable([*rules, part]), look, ("/r",)).rules()}

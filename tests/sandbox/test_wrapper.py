@@ -171,7 +171,7 @@ async def test_what_does_not_keep_to_the_protocol_runs_nothing_and_harms_nobody(
     client = f"PYTHONPATH={CLONE} PYTHONDONTWRITEBYTECODE=1 {PYTHON} -m tests.sandbox.rude_wrapper"
     done = await bash(url, workspace, f"{client}; uname")
     said = done.stdout.decode().splitlines()
-    assert said[:5] == ["b''"] * 4 + ["reset"]
+    assert said[:5] == ["b''"] * 4 + ["reset"], done.stderr
     reason = MESSAGE.decode().removeprefix("Execution denied: ").strip()
     elsewhere = "it can't be let out of the sandbox: / on the host is a different file"
     assert said[5:] == [

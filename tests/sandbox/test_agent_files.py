@@ -150,6 +150,21 @@ async def test_patch_with_an_approval_carries_no_hidden_file_into_the_workspace(
     assert (home / "project" / "seen").read_text() == "own\nx\n"
 
 
+async def test_workspace_by_a_link_is_changed_without_a_question(url: str, home: Path) -> None:
+    approver = Approver("denied")
+    (home / "code").symlink_to("project")
+    async with paddock.Agent(url, approver=approver, cwd=str(home / "code")) as tools:
+        await sh(tools, "ln -s file link")
+        for change in ("*** Add File: file", f"*** Add File: {home}/code/other", "*** Delete File: link"):
+            reply = await tools.call("apply_patch", patch_of(change, *["+x"] * ("Add" in change)))
+            assert not reply.is_error, reply.text
+        await sh(tools, "ln -s ../secret docs")
+        assert (await tools.call("apply_patch", patch_of("*** Add File: docs/planted", "+x"))).is_error
+    assert len(approver.changes) == 1
+    changed = {"docs", "file", "link", "other"} & set(os.listdir(home / "project"))
+    assert changed == {"docs", "file", "other"}
+
+
 @pytest.mark.parametrize("profile", [":workspace", HIDING], ids=["shows", "hides"])
 @pytest.mark.parametrize("tool", ["read_file", "list_files", "search_files", "edit_file"])
 async def test_tools_use_the_file_that_the_question_names(

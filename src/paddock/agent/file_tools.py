@@ -30,6 +30,7 @@ from paddock.agent.tool import joined_path
 from paddock.agent.truncation import cut_text
 from paddock.errors import CallRejected, InvalidToolCall
 from paddock.model.decision import Action, Decision
+from paddock.sandbox.profile.path import is_within
 
 READ_LIMIT_BYTES: Final = 16 * 1024 * 1024
 """Size of a file that is read as a whole, to show some lines of it."""
@@ -207,16 +208,32 @@ class FileTools:
     async def _written(self, path: str) -> _Target:
         """Return a file that is to have another content; a link stands for what it leads to."""
         real = (await self._orchestrator.places.find(path)).real
-        return _Target(path, real, bool(self._reach.lacks((), (real,))))
+        return _Target(path, real, await self._is_lacking(real))
 
     async def _removed(self, path: str) -> _Target:
         """Return a file that is to be removed, itself and not what it leads to."""
         directory = await self._orchestrator.places.find(posixpath.dirname(path))
         real = posixpath.join(directory.real, posixpath.basename(path))
-        if not self._reach.lacks((), (real,)):
+        if not await self._is_lacking(real):
             return _Target(path, real)
         target = await self._written(path)
         return replace(target, is_link=target.real != real)
+
+    async def _is_lacking(self, real: str) -> bool:
+        """Return whether the profile does not let a path without links be changed, by any name that it knows.
+
+        A profile may name a directory by a link, such as a workspace below `/home` where that leads to
+        `/var/home`. If the link leads elsewhere by the time of the change, the executor refuses that.
+        """
+        if not self._reach.lacks((), (real,)):
+            return False
+        for granted in self._reach.writable or ():
+            place = (await self._orchestrator.places.find(granted)).real
+            if place != granted and is_within(real, place):
+                named = posixpath.normpath(f"{granted}/{real[len(place.rstrip('/')) :]}")
+                if not self._reach.lacks((), (named,)):
+                    return False
+        return True
 
     def _opened(self, launch: Launch) -> Opened:
         """Return the files that a launch grants on top of the profile, each in a sandbox of its own."""

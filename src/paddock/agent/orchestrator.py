@@ -432,7 +432,8 @@ def _obstacle(launch: Launch, again: Launch | str) -> str | None:
         return None
     if launch.widening.refusal is not None:
         return launch.widening.refusal
-    if launch == again:
+    now_widening = None if isinstance(again, str) else again.widening
+    if now_widening is not None and launch.widening.covers(now_widening):
         return None
     now = () if isinstance(again, str) else again.changes
     gone = " ".join(change for change in launch.changes if change not in now)

@@ -182,7 +182,7 @@ class PatchWriter:
         if (texts := _texts(seen, content)) is not None:
             try:
                 await files.edit(real, texts[0], texts[1], 1)
-            except InvalidRequest:
+            except (InvalidRequest, NotFound):
                 if await self._content(path) != seen:
                     return False
                 raise

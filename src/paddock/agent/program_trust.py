@@ -8,6 +8,7 @@ scripts' first lines, and not at the libraries and files that a program loads.
 
 from __future__ import annotations
 
+import errno
 import posixpath
 from collections.abc import Sequence
 from typing import Final
@@ -15,7 +16,7 @@ from typing import Final
 from paddock.agent.executor import Executor, FileAccess
 from paddock.agent.permission import Reach
 from paddock.client.confinement import Sandbox
-from paddock.errors import NotFound, PaddockError
+from paddock.errors import FileError, NotFound, PaddockError
 from paddock.intercept.trust import executed_by, first_writable
 from paddock.protocol.fs import MetadataResult
 from paddock.sandbox.denial.shebang import HEAD_BYTES, Interpreter, interpreter_of
@@ -27,6 +28,9 @@ PROCESSES: Final = "/proc"
 ELF: Final = b"\x7fELF"
 
 _EXECUTABLE: Final = 0o111
+
+_OUT_OF_REACH: Final = frozenset((errno.EACCES, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG))
+"""Why this user finds no program there, such as in `/root/.cargo/bin` of an image that runs as another."""
 
 
 class ProgramTrust:
@@ -85,10 +89,28 @@ class _Look:
         # machine, or there is no memory, which a command can see to. And even if nothing is there: a command
         # could put a program there before the shell looks.
         for directory in self._directories:
-            doubt = await self._doubt_file(posixpath.join(directory, program), depth)
+            doubt = await self._doubt_found(posixpath.join(directory, program), depth)
             if doubt is not None:
                 return doubt
         self._trusted.add(program)
+        return None
+
+    async def _doubt_found(self, path: str, depth: int) -> str | None:
+        """Look at a path that a shell tries. What this user can't reach, the shell does not find either."""
+        try:
+            return await self._doubt_file(path, depth)
+        except FileError as error:
+            if error.errno not in _OUT_OF_REACH:
+                raise
+        # Unless a command that can write there clears the way.
+        if first_writable(path, self._writable.__contains__) is not None:
+            return f"commands in the sandbox can write {path}"
+        while (path := posixpath.dirname(path)) != "/":
+            try:
+                return await self._doubt_path(path)
+            except FileError as error:
+                if error.errno not in _OUT_OF_REACH:
+                    raise
         return None
 
     async def _doubt_file(self, path: str, depth: int) -> str | None:

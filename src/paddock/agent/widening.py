@@ -11,6 +11,7 @@ from paddock.agent.path_grant import PathGrant, read_grant, replacement_grant, w
 from paddock.agent.permission import Confinement, Permissions
 from paddock.agent.place import Place, Places
 from paddock.client.confinement import Sandbox
+from paddock.sandbox.profile.path import is_within
 
 
 class OpenedFile(Struct, frozen=True):
@@ -34,6 +35,20 @@ class Widening(Struct, frozen=True):
     """Why nobody can have it, even after a yes."""
     files: tuple[tuple[str, OpenedFile], ...] = ()
     """For a tool that works on files: each path as it was asked for, and the file."""
+
+    def covers(self, other: Widening) -> bool:
+        """Return whether another, for the same permissions, is about the same files and no wider.
+
+        What was missing may have been made meanwhile, by another call that was approved. Then the nearest
+        directory that exists is another one, below that of before.
+        """
+        named, again = ([(asked, file.path) for asked, file in each.files] for each in (self, other))
+        return (
+            named == again
+            and other.refusal is None
+            and _are_within(other.added.write, self.added.write)
+            and _are_within(other.added.read, (*self.added.read, *self.added.write))
+        )
 
 
 class Widener:
@@ -80,6 +95,10 @@ class Widener:
     def _with(self, added: Permissions) -> Sandbox | None:
         profile = self._confinement.widened(added)
         return None if profile is None or self._sandbox is None else replace(self._sandbox, profile=profile)
+
+
+def _are_within(paths: Iterable[str], directories: Sequence[str]) -> bool:
+    return all(any(is_within(path, each) for each in directories) for path in paths)
 
 
 def _paths(grants: Iterable[PathGrant]) -> tuple[str, ...]:

@@ -691,6 +691,25 @@ async def test_change_of_files_that_lead_elsewhere_after_the_question_is_not_mad
     assert executor.contents == before
 
 
+async def test_change_is_made_though_its_directory_was_made_after_the_question() -> None:
+    executor = FakeExecutor(saying(0))
+
+    async def make(_: paddock.ApprovalRequest) -> str:
+        executor.directories.add("/home/new")
+        return "approved"
+
+    async with paddock.Agent(executor, approver=make) as tools:
+        reply = await tools.call("apply_patch", patch_of(*added("/home/new/file")))
+        assert not reply.is_error, reply.text
+        asked = {
+            "sandbox_permissions": "with_additional_permissions",
+            "additional_permissions": {"file_system": {"write": ["/home/new/other/file"]}},
+        }
+        await called(tools, "exec_command", cmd="make", **asked)
+    assert executor.contents["/home/new/file"] == b"new\n"
+    assert len(executor.started) == 1
+
+
 async def test_permission_for_a_path_that_leads_elsewhere_after_the_question_is_not_given() -> None:
     executor = FakeExecutor(saying(0))
     executor.directories |= {"/home", "/secret"}

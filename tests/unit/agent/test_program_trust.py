@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import pytest
 
 import paddock
 from paddock.agent.fake_executor import FakeExecutor
+from paddock.agent.fake_files import FakeFiles
 from paddock.client.confinement import Sandbox
+from paddock.errors import OperationFailed, file_error
 from paddock.model.decision import Action, Origin
 from paddock.rules.policy import Policy
 from paddock.rules.rule import PrefixRule
@@ -106,6 +109,32 @@ async def test_every_program_that_path_leads_to_counts() -> None:
         executor.install("/opt/bin/git", content=other)
         executor.path = "/usr/bin:/opt/bin:/usr/bin"
         assert len(await asked(executor, "git status")) == questions
+
+
+class Unreachable(FakeFiles):
+    """With a directory in which this user finds nothing."""
+
+    place, number = "/root/bin", errno.EACCES
+
+    async def way(self, path: str) -> list[str]:
+        if f"{path}/".startswith(f"{self.place}/"):
+            raise file_error(OperationFailed, "it can't be reached", self.number, path)
+        return await super().way(path)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EIO])
+@pytest.mark.parametrize("place", ["/root/bin", "/work/bin"])
+async def test_directory_in_which_this_user_finds_nothing_counts_only_where_commands_write(
+    monkeypatch: pytest.MonkeyPatch, place: str, number: int
+) -> None:
+    monkeypatch.setattr(Unreachable, "place", place)
+    monkeypatch.setattr(Unreachable, "number", number)
+    monkeypatch.setattr("paddock.agent.fake_executor.FakeFiles", Unreachable)
+    executor = host()
+    executor.path = f"/usr/bin:{place}"
+    # A failing disk says nothing about what is there.
+    is_asked = place == "/work/bin" or number == errno.EIO
+    assert len(await asked(executor, "git status")) == is_asked
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o600, 0o000])

@@ -98,6 +98,29 @@ async def test_no_request_that_waits_begins_while_its_client_does_not_read(tmp_p
         assert sorted(answered) == [index + 1000 for index in range(count)]
 
 
+async def test_output_stays_paused_when_requests_that_waited_fill_the_link_again(tmp_path: Path) -> None:
+    for number in range(500):
+        (tmp_path / f"{number:0200}").touch()
+    listing = {"method": "fs/readDirectory", "params": {"path": tmp_path.as_uri()}}
+    async with served(send_buffer_bytes=SEND_BUFFER, concurrent_requests=2) as server:
+        slow, other = attach(server, LIMITS), attach(server)
+        await slow.initialize()
+        await other.initialize()
+        slow.link.pause_reading()
+        slow.send(start("flood", "yes"))
+        for index in range(60):
+            slow.send({"id": index + 1000, **listing})
+        for _ in range(5):
+            for _ in range(20):
+                await other.call("fs/readDirectory", listing["params"])
+            slow.link.resume_reading()
+            await slow.next()
+            slow.link.pause_reading()
+        await other.start("p", *shell("head -c 6000000 /dev/zero"))
+        await other.finish("p")
+        assert slow.server_link.buffered_bytes < 12 * SEND_BUFFER
+
+
 async def test_input_that_the_processes_of_a_session_do_not_read_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,7 @@ LARGE_ANSWERS_BYTES = 1024 * 1024 * 1024
 
 LARGE_ANSWER_WAIT_S = 30.0
 """How long a large answer waits for room. Clients that do not read, and hosts that do not go on sending, hold
-what they have for as long as they like; a file can be read in blocks meanwhile."""
+what they have for as long as they like. The other large answers of the connection wait for as long, too."""
 
 _NO_ROOM = (
     "there is no memory for an answer of {size_bytes} bytes: the large answers of other clients take it; "
@@ -32,7 +32,8 @@ class AnswerMemory:
     """What one connection may use. `shared` is for the larger answers of all connections."""
 
     def __init__(self, shared: MemoryBudget) -> None:
-        self._own = MemoryBudget(ANSWER_BYTES)
+        # Otherwise a large answer would wait for as long as its client asks for small ones.
+        self._own = MemoryBudget(ANSWER_BYTES, is_in_order=True)
         self._shared = shared
         self._unsent: list[Grant] = []
 

@@ -81,7 +81,7 @@ class _Uvicorn(uvicorn.Server):
         super().__init__(config)
         self._started = started
         self._turns = InputTurns()
-        self._strangers = self._turns.share()
+        self._strangers = self._turns.common_share()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -327,7 +327,6 @@ class ClientConnection:
         self._is_congested = False
         self._record.output_stall.end()
         self._memory.release_sent()
-        self._dispatcher.release()
         if self._is_greeted:
             self.session.resume_output()
             self.session.questions.issue()
@@ -336,6 +335,8 @@ class ClientConnection:
             if not waiter.done():
                 waiter.set_result(None)
         self.answer_turns.resume()
+        # Last: what begins now may fill the link again, which pauses everything that was resumed above.
+        self._dispatcher.release()
         self._read_if_there_is_room()
 
     def link_closed(self, error: Exception | None) -> None:

@@ -31,21 +31,22 @@ class Grant:
 
 
 class MemoryBudget:
-    """A fixed number of bytes, granted in the order of the requests, except that what fits need not wait for
-    what does not.
+    """A fixed number of bytes, granted in the order of the requests.
 
-    A request for more than the total is granted once everything else has been given back. Whoever can't wait
-    for long bounds the wait: others may hold what they have for as long as they like.
+    Unless it `is_in_order`, what fits need not wait for what does not: that is for those who have nothing to
+    do with each other. A request for more than the total is granted once everything else has been given back.
+    Whoever can't wait for long bounds the wait: others may hold what they have for as long as they like.
     """
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, *, is_in_order: bool = False) -> None:
         self._limit_bytes = limit_bytes
+        self._is_in_order = is_in_order
         self._used_bytes = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     async def take(self, size_bytes: int) -> None:
         """Wait until there is enough, and take it. `give_back` must follow."""
-        if self._fits(size_bytes):
+        if self._may_have(size_bytes):
             self._used_bytes += size_bytes
             return
         turn = asyncio.get_running_loop().create_future()
@@ -65,13 +66,15 @@ class MemoryBudget:
         for wanted_bytes, turn in waiting:
             if turn.done():
                 continue
-            if self._fits(wanted_bytes):
+            if self._may_have(wanted_bytes):
                 self._used_bytes += wanted_bytes
                 turn.set_result(None)
             else:
                 self._waiting.append((wanted_bytes, turn))
 
-    def _fits(self, size_bytes: int) -> bool:
+    def _may_have(self, size_bytes: int) -> bool:
+        if self._is_in_order and self._waiting:
+            return False
         return not self._used_bytes or self._used_bytes + size_bytes <= self._limit_bytes
 
 

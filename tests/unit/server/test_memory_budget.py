@@ -57,6 +57,19 @@ async def test_what_fits_does_not_wait_for_what_does_not() -> None:
     assert await free_bytes(budget) == 4
 
 
+async def test_in_order_nothing_overtakes_what_waits() -> None:
+    budget = MemoryBudget(10, is_in_order=True)
+    held = await take_all(6, budget)
+    large = asyncio.create_task(take_all(100, budget))
+    assert await waiting(large)
+    small = asyncio.create_task(take_all(1, budget))
+    assert await waiting(small)
+    held.release()
+    (await large).release()
+    (await small).release()
+    assert await free_bytes(budget) == 10
+
+
 async def test_more_than_there_is_is_granted_alone() -> None:
     budget = MemoryBudget(10)
     small = await take_all(1, budget)

@@ -58,7 +58,7 @@ class Arrivals:
         self._context: ssl.SSLContext | None = None
         self._turns = InputTurns()
         """The turns for the records of TLS. What the records hold has turns of its own."""
-        self._strangers = self._turns.share()
+        self._strangers = self._turns.common_share()
         """The share of all that are in a handshake."""
         self._tasks: set[asyncio.Task[None]] = set()
 

@@ -25,6 +25,10 @@ from typing import Final
 TURN_S: Final = 0.005
 """How long input is handled in one turn of the loop, before the part that is the last."""
 
+COMMON_S: Final = 0.003
+"""How much of a turn those have who share one share. With a part alone, a few busy clients would let 250 that
+connect at once wait for seconds."""
+
 FIRST_PART_S: Final = 0.001
 """What the first part of a connection is expected to take."""
 
@@ -50,8 +54,12 @@ class InputTurns:
         """When the part that was handled last began, in virtual time."""
 
     def share(self) -> InputShare:
-        """Return the share of one more connection, or of many that count as one."""
+        """Return the share of one more connection."""
         return InputShare(self)
+
+    def common_share(self) -> InputShare:
+        """Return the share of many connections that count as one, of which a turn may have several parts."""
+        return InputShare(self, is_common=True)
 
     @property
     def has_room(self) -> bool:
@@ -99,9 +107,12 @@ class InputTurns:
                 # The first of equals, which has waited longest. There are some hundred at most.
                 share = min(ready, key=_NEXT if self._is_shortest_next else _END)
                 ready.remove(share)
-                work, _ = share.parts.popleft()
+                until_s = self._spent_s + (COMMON_S if share.is_common else 0.0)
                 try:
-                    self._run(share, work)
+                    for number in range(len(share.parts)):
+                        if number and (self._spent_s >= until_s or not self.has_room):
+                            break
+                        self._run(share, share.parts.popleft()[0])
                 finally:
                     self._line_up(share)
         finally:
@@ -113,10 +124,11 @@ class InputTurns:
 class InputShare:
     """One connection's share, or that of many which count as one."""
 
-    __slots__ = ("_turns", "ended_s", "ends_s", "expected_s", "is_running", "next_s", "parts")
+    __slots__ = ("_turns", "ended_s", "ends_s", "expected_s", "is_common", "is_running", "next_s", "parts")
 
-    def __init__(self, turns: InputTurns) -> None:
+    def __init__(self, turns: InputTurns, *, is_common: bool = False) -> None:
         self._turns = turns
+        self.is_common = is_common
         self.parts: deque[tuple[Callable[[], None], int]] = deque()
         """What waits, in the order of asking, and the size of each."""
         self.is_running = False
@@ -144,7 +156,8 @@ class InputShare:
                 self._turns._line_up(self)
 
     def wait(self, work: Callable[[], None], size_bytes: int = 0) -> None:
-        """Do a part of the work in one of the next turns, after those that wait already; one in each turn.
+        """Do a part of the work in one of the next turns, after those that wait already; one in each turn,
+        but for a common share.
 
         `size_bytes` is what has come of the message that it may complete.
         """

@@ -128,7 +128,7 @@ class WebSocketListener(Listener):
         self._http = http
         self._links = OpenLinks(limits.max_connections)
         self._input_turns = InputTurns()
-        self._strangers = self._input_turns.share()
+        self._strangers = self._input_turns.common_share()
         """The share of all that have not become a link."""
         self._arrivals = Arrivals(
             self._make_handshake,

@@ -180,7 +180,8 @@ async def test_lines_of_a_body_do_not_count() -> None:
     assert sizes == [len(body)]
 
 
-async def test_requests_of_strangers_have_one_turn_after_the_other() -> None:
+async def test_requests_of_strangers_have_one_turn_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paddock.transport.input_turns.COMMON_S", 0.0)
     async with served(HttpListener(settings("http://127.0.0.1:0"))) as port:
         strangers = [await dial(port) for _ in range(20)]
         with counted(asgi._Visitor, "_take") as count:

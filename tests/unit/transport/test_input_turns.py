@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from paddock.transport import upgrade, websocket
-from paddock.transport.input_turns import TURN_S, InputShare, InputTurns
+from paddock.transport.input_turns import COMMON_S, TURN_S, InputShare, InputTurns
 from paddock.transport.limits import WebSocketLimits
 from tests.turn_count import counted
 from tests.unit.transport.raw_peer import TEXT, RawPeer, frame, request
@@ -220,9 +220,24 @@ async def test_messages_that_were_held_back_are_passed_on_within_the_shared_time
     await listener.aclose()
 
 
+async def test_those_with_a_common_share_have_several_parts_in_one_turn() -> None:
+    bench = Bench()
+    bench.part("busy", bench.turns.share(), PART_S, is_endless=True)
+    common = bench.turns.common_share()
+    for _ in range(20):
+        bench.part("stranger", common, COMMON_S / 4)
+    for _ in range(2):
+        bench.done.clear()
+        await turn_of_the_loop()
+        if "stranger" not in bench.done:
+            await turn_of_the_loop()
+        assert bench.done.count("stranger") == 4
+
+
 async def test_strangers_have_one_share_of_the_time_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Everything waits for its turn.
+    # Everything waits for its turn, and one part takes all of the time.
     monkeypatch.setattr(InputShare, "has_room", False)
+    monkeypatch.setattr("paddock.transport.input_turns.COMMON_S", 0.0)
     guests = Acceptor()
     listener = await websocket.listen("127.0.0.1", 0, guests, WebSocketLimits(ping_interval_s=None))
     peers = [await RawPeer.dial(listener.url) for _ in range(20)]

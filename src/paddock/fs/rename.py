@@ -42,7 +42,8 @@ def rename(operation: Rename) -> Done:
 def _are_names_of_one_file(one: NameInDirectory, other: NameInDirectory) -> bool:
     """Return whether two different names lead to one and the same file."""
     same_directory = os.path.samestat(os.fstat(one.directory), os.fstat(other.directory))
-    if same_directory and one.name == other.name:
+    # Where case is ignored, one name has many spellings, whatever other names the file has elsewhere.
+    if same_directory and not _are_listed(one.directory, one.name, other.name):
         return False
     try:
         status, its = (
@@ -50,9 +51,16 @@ def _are_names_of_one_file(one: NameInDirectory, other: NameInDirectory) -> bool
         )
     except FileNotFoundError:
         return False
-    # Where case is ignored, a file or a directory may have one name with two spellings.
     is_linked = status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode)
     return is_linked and os.path.samestat(status, its)
+
+
+def _are_listed(directory: int, *names: bytes) -> bool:
+    """Return whether an open directory certainly has all of these names."""
+    try:
+        return set(names) <= set(os.listdir(f"/proc/self/fd/{directory}".encode()))
+    except OSError:
+        return False
 
 
 def change_mode(operation: ChangeMode) -> Done:

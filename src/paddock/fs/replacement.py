@@ -17,7 +17,7 @@ from contextlib import suppress
 
 from paddock.errors import InvalidRequest, OperationFailed
 from paddock.fs import resolve
-from paddock.fs.directory_lock import Lock, locked
+from paddock.fs.directory_lock import locked
 from paddock.fs.set_id import SET_ID
 
 _REPLACING = b"-replacing"
@@ -61,8 +61,8 @@ class Replacement:
     def publish_if(self, is_still_right: Callable[[], bool]) -> bool:
         """Do what `publish` does, but discard the file and return False if it is no longer right.
 
-        No other replacement comes between the question and the new file, wherever the directory can be
-        locked. Raises OperationFailed also if another program keeps it locked.
+        No other replacement of Paddock's comes between the question and the new file, wherever the directory
+        can be locked. Where another program keeps it locked, one may come within a few system calls.
         """
         return self._publish(is_still_right)
 
@@ -75,11 +75,9 @@ class Replacement:
             # that nothing has changed.
             listing = self._open_to_list()
             os.fsync(self.descriptor)
-            with locked(listing) as lock:
-                if is_still_right is not None:
-                    self._refuse_busy(lock)
-                    if not is_still_right():
-                        return False
+            with locked(listing):
+                if is_still_right is not None and not is_still_right():
+                    return False
                 self._put_in_place()
             if listing is not None:
                 self._sync(listing)
@@ -88,15 +86,6 @@ class Replacement:
                 os.close(listing)
             self.discard()
         return True
-
-    def _refuse_busy(self, lock: Lock) -> None:
-        # Whoever replaces a file without looking at it does not depend on the lock. It waits only for the
-        # sake of those who look.
-        if lock is Lock.BUSY:
-            raise OperationFailed(
-                f"nothing was written: another program keeps the directory of {os.fsdecode(self._name)!r} "
-                "locked (flock); try again when it has let go"
-            )
 
     def _put_in_place(self) -> None:
         if self._temporary is None:

@@ -82,7 +82,8 @@ class EditParams(Params, frozen=True, kw_only=True):
     """Replace parts of a file of at most 8 MiB, one after the other: all of them, or none.
 
     The server replaces the file as a whole and keeps its mode, its owner and its line endings. If somebody
-    else changes it meanwhile, the server makes the edits in what is there then, or none.
+    else changes it meanwhile, the server makes the edits in what is there then, or none. It refuses edits
+    that search more than 512 MiB in all, each the whole file, or that replace more than 500,000 texts.
     """
 
     path: HostPath

@@ -43,7 +43,7 @@ def _are_names_of_one_file(one: NameInDirectory, other: NameInDirectory) -> bool
     """Return whether two different names lead to one and the same file."""
     same_directory = os.path.samestat(os.fstat(one.directory), os.fstat(other.directory))
     # Where case is ignored, one name has many spellings, whatever other names the file has elsewhere.
-    if same_directory and not _are_listed(one.directory, one.name, other.name):
+    if same_directory and (one.name == other.name or not _are_listed(one.directory, one.name, other.name)):
         return False
     try:
         status, its = (
